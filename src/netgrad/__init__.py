@@ -1,0 +1,1 @@
+"""Operator graphs on named, mutable blobs, and their backward passes."""
