@@ -1,0 +1,71 @@
+"""Generate the modules of this package from its `.proto` files: ``python -m netgrad.proto.regenerate [--check]``.
+
+The code of an old protoc runs on every later protobuf, that of a new one on no earlier; so it is made by the oldest
+line we support, that of grpcio-tools 1.60 (protobuf 4.25), in an environment of its own:
+``pip install grpcio-tools==1.60.1``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.metadata
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+HERE = Path(__file__).parent
+TOOLS = "1.60."
+SOURCES = ("caffe2", "caffe2_legacy", "hsm", "metanet", "predictor_consts", "prof_dag", "torch")
+
+# Under these paths Caffe2 registered its files, and other people's `.proto` files import them. The generated classes
+# say that they live in `caffe2.proto.*`, so that pickles pass between the two as well.
+VIRTUAL_FOLDER = "caffe2/proto"
+
+# Names without the prefix, which Caffe2 set on the module when `caffe2.python` was imported.
+DEVICE_ALIASES = ("CPU", "CUDA", "MKLDNN", "OPENGL", "OPENCL", "IDEEP", "HIP", "COMPILE_TIME_MAX_DEVICE_TYPES")
+
+
+def available() -> bool:
+    """Whether the grpcio-tools that the committed modules were made with are installed here."""
+    try:
+        return importlib.metadata.version("grpcio-tools").startswith(TOOLS)
+    except importlib.metadata.PackageNotFoundError:
+        return False
+
+
+def generate() -> dict[str, str]:
+    """The text of every generated file, by its name in this folder."""
+    with tempfile.TemporaryDirectory() as folder:
+        command = [sys.executable, "-m", "grpc_tools.protoc", f"-I{VIRTUAL_FOLDER}={HERE}"]
+        command += [f"--python_out={folder}", f"--pyi_out={folder}"]
+        subprocess.run(command + [f"{VIRTUAL_FOLDER}/{name}.proto" for name in SOURCES], check=True)
+        made = Path(folder, VIRTUAL_FOLDER).iterdir()
+        texts = {path.name: path.read_text().replace("from caffe2.proto import", "from . import") for path in made}
+    texts["caffe2_pb2.py"] += "".join(f"{name} = PROTO_{name}\n" for name in DEVICE_ALIASES)
+    texts["caffe2_pb2.pyi"] += "\n" + "".join(f"{name}: DeviceTypeProto\n" for name in DEVICE_ALIASES)
+    return texts
+
+
+def differing(texts: dict[str, str]) -> list[str]:
+    """Names of the files of this folder whose text is not the generated one."""
+    return sorted(name for name, text in texts.items() if not (HERE / name).exists() or (HERE / name).read_text() != text)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Generate the protobuf modules of netgrad.")
+    parser.add_argument("--check", action="store_true", help="write nothing; fail where a committed file differs")
+    check = parser.parse_args().check
+    if not available():
+        sys.exit(f"regenerate: needs grpcio-tools {TOOLS}*; in an environment of its own: pip install grpcio-tools=={TOOLS}1")
+    texts = generate()
+    stale = differing(texts)
+    if check and stale:
+        sys.exit(f"regenerate: not what the .proto files say: {', '.join(stale)}; run without --check and commit")
+    for name in stale:
+        (HERE / name).write_text(texts[name])
+        print(f"wrote {name}")
+
+
+if __name__ == "__main__":
+    main()
