@@ -8,6 +8,6 @@ from pathlib import Path as _Path
 for _folder in __path__:
     if any(_Path(_folder, "python").glob("caffe2_pybind11_state*")):
         raise ImportError(
-            f"caffe2: the folder {_folder} holds the compiled Caffe2 of an old torch wheel beside netgrad's package of the "
-            "same name; uninstall that torch (or take one that no longer brings Caffe2: torch>=2.5) and reinstall netgrad"
+            f"caffe2: {_folder} mixes netgrad's package with the compiled Caffe2 of an old torch wheel; uninstall both "
+            "and install netgrad again, with torch>=2.5 or none"
         )

@@ -10,17 +10,25 @@ try:
     from . import caffe2_legacy_pb2, caffe2_pb2, hsm_pb2, metanet_pb2, predictor_consts_pb2, prof_dag_pb2, torch_pb2
 except TypeError as conflict:
     raise ImportError(
-        "netgrad.proto: another package of this process has already registered its own definitions of Caffe2's protobuf "
-        "messages, and protobuf allows only one; import netgrad (or caffe2) before it, or uninstall it (an old torch "
-        f"wheel brings such a package) [protobuf: {str(conflict).strip().splitlines()[0]}]"
+        "netgrad.proto: another package of this process has registered its own definitions of Caffe2's protobuf "
+        "messages, and protobuf allows only one; uninstall that package (an old torch wheel is one) or do not "
+        f"import it beside netgrad [protobuf says: {' '.join(str(conflict).split())}]"
     ) from None
 
+from .io import FormatError, read_any, read_message, read_net, replace_file, write_net
+
 __all__ = [
+    "FormatError",
     "caffe2_legacy_pb2",
     "caffe2_pb2",
     "hsm_pb2",
     "metanet_pb2",
     "predictor_consts_pb2",
     "prof_dag_pb2",
+    "read_any",
+    "read_message",
+    "read_net",
+    "replace_file",
     "torch_pb2",
+    "write_net",
 ]

@@ -138,7 +138,7 @@ class TensorProto(_message.Message):
     device_detail: DeviceOption
     segment: TensorProto.Segment
     data_format: int
-    def __init__(self, dims: _Optional[_Iterable[int]] = ..., data_type: _Optional[_Union[TensorProto.DataType, str]] = ..., storage_type: _Optional[_Union[TensorProto.StorageType, str]] = ..., float_data: _Optional[_Iterable[float]] = ..., int32_data: _Optional[_Iterable[int]] = ..., byte_data: _Optional[bytes] = ..., string_data: _Optional[_Iterable[bytes]] = ..., double_data: _Optional[_Iterable[float]] = ..., int64_data: _Optional[_Iterable[int]] = ..., raw_data: _Optional[bytes] = ..., external_data: _Optional[_Union[ExternalDataProto, _Mapping]] = ..., name: _Optional[str] = ..., device_detail: _Optional[_Union[DeviceOption, _Mapping]] = ..., segment: _Optional[_Union[TensorProto.Segment, _Mapping]] = ..., data_format: _Optional[int] = ...) -> None: ...
+    def __init__(self, dims: _Optional[_Iterable[int]] = ..., data_type: _Optional[_Union[TensorProto.DataType, str]] = ..., storage_type: _Optional[_Union[TensorProto.StorageType, str]] = ..., float_data: _Optional[_Iterable[float]] = ..., int32_data: _Optional[_Iterable[int]] = ..., byte_data: _Optional[bytes] = ..., string_data: _Optional[_Iterable[bytes]] = ..., double_data: _Optional[_Iterable[float]] = ..., int64_data: _Optional[_Iterable[int]] = ..., raw_data: _Optional[bytes] = ..., external_data: _Optional[_Union[ExternalDataProto, _Mapping[str, object]]] = ..., name: _Optional[str] = ..., device_detail: _Optional[_Union[DeviceOption, _Mapping[str, object]]] = ..., segment: _Optional[_Union[TensorProto.Segment, _Mapping[str, object]]] = ..., data_format: _Optional[int] = ...) -> None: ...
 
 class QTensorProto(_message.Message):
     __slots__ = ("dims", "precision", "scale", "bias", "is_signed", "data", "name", "data_type", "scales", "biases", "axis", "is_multiparam")
@@ -172,7 +172,7 @@ class TensorProtos(_message.Message):
     __slots__ = ("protos",)
     PROTOS_FIELD_NUMBER: _ClassVar[int]
     protos: _containers.RepeatedCompositeFieldContainer[TensorProto]
-    def __init__(self, protos: _Optional[_Iterable[_Union[TensorProto, _Mapping]]] = ...) -> None: ...
+    def __init__(self, protos: _Optional[_Iterable[_Union[TensorProto, _Mapping[str, object]]]] = ...) -> None: ...
 
 class TensorShape(_message.Message):
     __slots__ = ("dims", "data_type", "unknown_dims", "unknown_shape", "name")
@@ -192,7 +192,7 @@ class TensorShapes(_message.Message):
     __slots__ = ("shapes",)
     SHAPES_FIELD_NUMBER: _ClassVar[int]
     shapes: _containers.RepeatedCompositeFieldContainer[TensorShape]
-    def __init__(self, shapes: _Optional[_Iterable[_Union[TensorShape, _Mapping]]] = ...) -> None: ...
+    def __init__(self, shapes: _Optional[_Iterable[_Union[TensorShape, _Mapping[str, object]]]] = ...) -> None: ...
 
 class TensorBoundShape(_message.Message):
     __slots__ = ("shape", "dim_type", "name", "shape_is_final")
@@ -220,7 +220,7 @@ class TensorBoundShape(_message.Message):
     dim_type: _containers.RepeatedScalarFieldContainer[TensorBoundShape.DimType]
     name: str
     shape_is_final: bool
-    def __init__(self, shape: _Optional[_Union[TensorShape, _Mapping]] = ..., dim_type: _Optional[_Iterable[_Union[TensorBoundShape.DimType, str]]] = ..., name: _Optional[str] = ..., shape_is_final: bool = ...) -> None: ...
+    def __init__(self, shape: _Optional[_Union[TensorShape, _Mapping[str, object]]] = ..., dim_type: _Optional[_Iterable[_Union[TensorBoundShape.DimType, str]]] = ..., name: _Optional[str] = ..., shape_is_final: bool = ...) -> None: ...
 
 class TensorBoundShapes(_message.Message):
     __slots__ = ("shapes", "max_batch_size", "max_feature_len")
@@ -230,17 +230,21 @@ class TensorBoundShapes(_message.Message):
     shapes: _containers.RepeatedCompositeFieldContainer[TensorBoundShape]
     max_batch_size: int
     max_feature_len: int
-    def __init__(self, shapes: _Optional[_Iterable[_Union[TensorBoundShape, _Mapping]]] = ..., max_batch_size: _Optional[int] = ..., max_feature_len: _Optional[int] = ...) -> None: ...
+    def __init__(self, shapes: _Optional[_Iterable[_Union[TensorBoundShape, _Mapping[str, object]]]] = ..., max_batch_size: _Optional[int] = ..., max_feature_len: _Optional[int] = ...) -> None: ...
 
 class AOTConfig(_message.Message):
-    __slots__ = ("max_batch_size", "max_seq_size", "in_batch_broadcast")
+    __slots__ = ("max_batch_size", "max_seq_size", "in_batch_broadcast", "onnxifi_blacklist_ops", "onnxifi_min_ops")
     MAX_BATCH_SIZE_FIELD_NUMBER: _ClassVar[int]
     MAX_SEQ_SIZE_FIELD_NUMBER: _ClassVar[int]
     IN_BATCH_BROADCAST_FIELD_NUMBER: _ClassVar[int]
+    ONNXIFI_BLACKLIST_OPS_FIELD_NUMBER: _ClassVar[int]
+    ONNXIFI_MIN_OPS_FIELD_NUMBER: _ClassVar[int]
     max_batch_size: int
     max_seq_size: int
     in_batch_broadcast: bool
-    def __init__(self, max_batch_size: _Optional[int] = ..., max_seq_size: _Optional[int] = ..., in_batch_broadcast: bool = ...) -> None: ...
+    onnxifi_blacklist_ops: str
+    onnxifi_min_ops: int
+    def __init__(self, max_batch_size: _Optional[int] = ..., max_seq_size: _Optional[int] = ..., in_batch_broadcast: bool = ..., onnxifi_blacklist_ops: _Optional[str] = ..., onnxifi_min_ops: _Optional[int] = ...) -> None: ...
 
 class Argument(_message.Message):
     __slots__ = ("name", "f", "i", "s", "t", "n", "floats", "ints", "strings", "tensors", "nets", "qtensors")
@@ -268,7 +272,7 @@ class Argument(_message.Message):
     tensors: _containers.RepeatedCompositeFieldContainer[TensorProto]
     nets: _containers.RepeatedCompositeFieldContainer[NetDef]
     qtensors: _containers.RepeatedCompositeFieldContainer[QTensorProto]
-    def __init__(self, name: _Optional[str] = ..., f: _Optional[float] = ..., i: _Optional[int] = ..., s: _Optional[bytes] = ..., t: _Optional[_Union[TensorProto, _Mapping]] = ..., n: _Optional[_Union[NetDef, _Mapping]] = ..., floats: _Optional[_Iterable[float]] = ..., ints: _Optional[_Iterable[int]] = ..., strings: _Optional[_Iterable[bytes]] = ..., tensors: _Optional[_Iterable[_Union[TensorProto, _Mapping]]] = ..., nets: _Optional[_Iterable[_Union[NetDef, _Mapping]]] = ..., qtensors: _Optional[_Iterable[_Union[QTensorProto, _Mapping]]] = ...) -> None: ...
+    def __init__(self, name: _Optional[str] = ..., f: _Optional[float] = ..., i: _Optional[int] = ..., s: _Optional[bytes] = ..., t: _Optional[_Union[TensorProto, _Mapping[str, object]]] = ..., n: _Optional[_Union[NetDef, _Mapping[str, object]]] = ..., floats: _Optional[_Iterable[float]] = ..., ints: _Optional[_Iterable[int]] = ..., strings: _Optional[_Iterable[bytes]] = ..., tensors: _Optional[_Iterable[_Union[TensorProto, _Mapping[str, object]]]] = ..., nets: _Optional[_Iterable[_Union[NetDef, _Mapping[str, object]]]] = ..., qtensors: _Optional[_Iterable[_Union[QTensorProto, _Mapping[str, object]]]] = ...) -> None: ...
 
 class DeviceOption(_message.Message):
     __slots__ = ("device_type", "device_id", "random_seed", "node_name", "numa_node_id", "extra_info")
@@ -312,7 +316,7 @@ class OperatorDef(_message.Message):
     debug_info: str
     domain: str
     op_version: int
-    def __init__(self, input: _Optional[_Iterable[str]] = ..., output: _Optional[_Iterable[str]] = ..., name: _Optional[str] = ..., type: _Optional[str] = ..., arg: _Optional[_Iterable[_Union[Argument, _Mapping]]] = ..., device_option: _Optional[_Union[DeviceOption, _Mapping]] = ..., engine: _Optional[str] = ..., control_input: _Optional[_Iterable[str]] = ..., is_gradient_op: bool = ..., debug_info: _Optional[str] = ..., domain: _Optional[str] = ..., op_version: _Optional[int] = ...) -> None: ...
+    def __init__(self, input: _Optional[_Iterable[str]] = ..., output: _Optional[_Iterable[str]] = ..., name: _Optional[str] = ..., type: _Optional[str] = ..., arg: _Optional[_Iterable[_Union[Argument, _Mapping[str, object]]]] = ..., device_option: _Optional[_Union[DeviceOption, _Mapping[str, object]]] = ..., engine: _Optional[str] = ..., control_input: _Optional[_Iterable[str]] = ..., is_gradient_op: bool = ..., debug_info: _Optional[str] = ..., domain: _Optional[str] = ..., op_version: _Optional[int] = ...) -> None: ...
 
 class MapFieldEntry(_message.Message):
     __slots__ = ("key", "val")
@@ -328,7 +332,7 @@ class BackendOptions(_message.Message):
     OPTION_FIELD_NUMBER: _ClassVar[int]
     backend_name: str
     option: _containers.RepeatedCompositeFieldContainer[MapFieldEntry]
-    def __init__(self, backend_name: _Optional[str] = ..., option: _Optional[_Iterable[_Union[MapFieldEntry, _Mapping]]] = ...) -> None: ...
+    def __init__(self, backend_name: _Optional[str] = ..., option: _Optional[_Iterable[_Union[MapFieldEntry, _Mapping[str, object]]]] = ...) -> None: ...
 
 class PartitionInfo(_message.Message):
     __slots__ = ("name", "device_id", "extra_info", "backend_options")
@@ -340,7 +344,7 @@ class PartitionInfo(_message.Message):
     device_id: _containers.RepeatedScalarFieldContainer[int]
     extra_info: str
     backend_options: _containers.RepeatedCompositeFieldContainer[BackendOptions]
-    def __init__(self, name: _Optional[str] = ..., device_id: _Optional[_Iterable[int]] = ..., extra_info: _Optional[str] = ..., backend_options: _Optional[_Iterable[_Union[BackendOptions, _Mapping]]] = ...) -> None: ...
+    def __init__(self, name: _Optional[str] = ..., device_id: _Optional[_Iterable[int]] = ..., extra_info: _Optional[str] = ..., backend_options: _Optional[_Iterable[_Union[BackendOptions, _Mapping[str, object]]]] = ...) -> None: ...
 
 class NetDef(_message.Message):
     __slots__ = ("name", "op", "type", "num_workers", "device_option", "arg", "external_input", "external_output", "partition_info")
@@ -362,7 +366,7 @@ class NetDef(_message.Message):
     external_input: _containers.RepeatedScalarFieldContainer[str]
     external_output: _containers.RepeatedScalarFieldContainer[str]
     partition_info: _containers.RepeatedCompositeFieldContainer[PartitionInfo]
-    def __init__(self, name: _Optional[str] = ..., op: _Optional[_Iterable[_Union[OperatorDef, _Mapping]]] = ..., type: _Optional[str] = ..., num_workers: _Optional[int] = ..., device_option: _Optional[_Union[DeviceOption, _Mapping]] = ..., arg: _Optional[_Iterable[_Union[Argument, _Mapping]]] = ..., external_input: _Optional[_Iterable[str]] = ..., external_output: _Optional[_Iterable[str]] = ..., partition_info: _Optional[_Iterable[_Union[PartitionInfo, _Mapping]]] = ...) -> None: ...
+    def __init__(self, name: _Optional[str] = ..., op: _Optional[_Iterable[_Union[OperatorDef, _Mapping[str, object]]]] = ..., type: _Optional[str] = ..., num_workers: _Optional[int] = ..., device_option: _Optional[_Union[DeviceOption, _Mapping[str, object]]] = ..., arg: _Optional[_Iterable[_Union[Argument, _Mapping[str, object]]]] = ..., external_input: _Optional[_Iterable[str]] = ..., external_output: _Optional[_Iterable[str]] = ..., partition_info: _Optional[_Iterable[_Union[PartitionInfo, _Mapping[str, object]]]] = ...) -> None: ...
 
 class ExecutionStep(_message.Message):
     __slots__ = ("name", "substep", "network", "num_iter", "criteria_network", "report_net", "report_interval", "run_every_ms", "concurrent_substeps", "should_stop_blob", "only_once", "create_workspace", "num_concurrent_instances")
@@ -392,7 +396,7 @@ class ExecutionStep(_message.Message):
     only_once: bool
     create_workspace: bool
     num_concurrent_instances: int
-    def __init__(self, name: _Optional[str] = ..., substep: _Optional[_Iterable[_Union[ExecutionStep, _Mapping]]] = ..., network: _Optional[_Iterable[str]] = ..., num_iter: _Optional[int] = ..., criteria_network: _Optional[str] = ..., report_net: _Optional[str] = ..., report_interval: _Optional[int] = ..., run_every_ms: _Optional[int] = ..., concurrent_substeps: bool = ..., should_stop_blob: _Optional[str] = ..., only_once: bool = ..., create_workspace: bool = ..., num_concurrent_instances: _Optional[int] = ...) -> None: ...
+    def __init__(self, name: _Optional[str] = ..., substep: _Optional[_Iterable[_Union[ExecutionStep, _Mapping[str, object]]]] = ..., network: _Optional[_Iterable[str]] = ..., num_iter: _Optional[int] = ..., criteria_network: _Optional[str] = ..., report_net: _Optional[str] = ..., report_interval: _Optional[int] = ..., run_every_ms: _Optional[int] = ..., concurrent_substeps: bool = ..., should_stop_blob: _Optional[str] = ..., only_once: bool = ..., create_workspace: bool = ..., num_concurrent_instances: _Optional[int] = ...) -> None: ...
 
 class PlanDef(_message.Message):
     __slots__ = ("name", "network", "execution_step")
@@ -402,7 +406,7 @@ class PlanDef(_message.Message):
     name: str
     network: _containers.RepeatedCompositeFieldContainer[NetDef]
     execution_step: _containers.RepeatedCompositeFieldContainer[ExecutionStep]
-    def __init__(self, name: _Optional[str] = ..., network: _Optional[_Iterable[_Union[NetDef, _Mapping]]] = ..., execution_step: _Optional[_Iterable[_Union[ExecutionStep, _Mapping]]] = ...) -> None: ...
+    def __init__(self, name: _Optional[str] = ..., network: _Optional[_Iterable[_Union[NetDef, _Mapping[str, object]]]] = ..., execution_step: _Optional[_Iterable[_Union[ExecutionStep, _Mapping[str, object]]]] = ...) -> None: ...
 
 class BlobProto(_message.Message):
     __slots__ = ("name", "type", "tensor", "content", "qtensor", "content_num_chunks", "content_chunk_id")
@@ -420,7 +424,7 @@ class BlobProto(_message.Message):
     qtensor: QTensorProto
     content_num_chunks: int
     content_chunk_id: int
-    def __init__(self, name: _Optional[str] = ..., type: _Optional[str] = ..., tensor: _Optional[_Union[TensorProto, _Mapping]] = ..., content: _Optional[bytes] = ..., qtensor: _Optional[_Union[QTensorProto, _Mapping]] = ..., content_num_chunks: _Optional[int] = ..., content_chunk_id: _Optional[int] = ...) -> None: ...
+    def __init__(self, name: _Optional[str] = ..., type: _Optional[str] = ..., tensor: _Optional[_Union[TensorProto, _Mapping[str, object]]] = ..., content: _Optional[bytes] = ..., qtensor: _Optional[_Union[QTensorProto, _Mapping[str, object]]] = ..., content_num_chunks: _Optional[int] = ..., content_chunk_id: _Optional[int] = ...) -> None: ...
 
 class DBReaderProto(_message.Message):
     __slots__ = ("name", "source", "db_type", "key")
@@ -456,7 +460,7 @@ class SerializationOptions(_message.Message):
     __slots__ = ("options",)
     OPTIONS_FIELD_NUMBER: _ClassVar[int]
     options: _containers.RepeatedCompositeFieldContainer[BlobSerializationOptions]
-    def __init__(self, options: _Optional[_Iterable[_Union[BlobSerializationOptions, _Mapping]]] = ...) -> None: ...
+    def __init__(self, options: _Optional[_Iterable[_Union[BlobSerializationOptions, _Mapping[str, object]]]] = ...) -> None: ...
 
 CPU: DeviceTypeProto
 CUDA: DeviceTypeProto

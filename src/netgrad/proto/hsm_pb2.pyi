@@ -17,13 +17,13 @@ class NodeProto(_message.Message):
     offset: int
     name: str
     scores: _containers.RepeatedScalarFieldContainer[float]
-    def __init__(self, children: _Optional[_Iterable[_Union[NodeProto, _Mapping]]] = ..., word_ids: _Optional[_Iterable[int]] = ..., offset: _Optional[int] = ..., name: _Optional[str] = ..., scores: _Optional[_Iterable[float]] = ...) -> None: ...
+    def __init__(self, children: _Optional[_Iterable[_Union[NodeProto, _Mapping[str, object]]]] = ..., word_ids: _Optional[_Iterable[int]] = ..., offset: _Optional[int] = ..., name: _Optional[str] = ..., scores: _Optional[_Iterable[float]] = ...) -> None: ...
 
 class TreeProto(_message.Message):
     __slots__ = ("root_node",)
     ROOT_NODE_FIELD_NUMBER: _ClassVar[int]
     root_node: NodeProto
-    def __init__(self, root_node: _Optional[_Union[NodeProto, _Mapping]] = ...) -> None: ...
+    def __init__(self, root_node: _Optional[_Union[NodeProto, _Mapping[str, object]]] = ...) -> None: ...
 
 class HierarchyProto(_message.Message):
     __slots__ = ("size", "paths")
@@ -31,7 +31,7 @@ class HierarchyProto(_message.Message):
     PATHS_FIELD_NUMBER: _ClassVar[int]
     size: int
     paths: _containers.RepeatedCompositeFieldContainer[PathProto]
-    def __init__(self, size: _Optional[int] = ..., paths: _Optional[_Iterable[_Union[PathProto, _Mapping]]] = ...) -> None: ...
+    def __init__(self, size: _Optional[int] = ..., paths: _Optional[_Iterable[_Union[PathProto, _Mapping[str, object]]]] = ...) -> None: ...
 
 class PathProto(_message.Message):
     __slots__ = ("word_id", "path_nodes")
@@ -39,7 +39,7 @@ class PathProto(_message.Message):
     PATH_NODES_FIELD_NUMBER: _ClassVar[int]
     word_id: int
     path_nodes: _containers.RepeatedCompositeFieldContainer[PathNodeProto]
-    def __init__(self, word_id: _Optional[int] = ..., path_nodes: _Optional[_Iterable[_Union[PathNodeProto, _Mapping]]] = ...) -> None: ...
+    def __init__(self, word_id: _Optional[int] = ..., path_nodes: _Optional[_Iterable[_Union[PathNodeProto, _Mapping[str, object]]]] = ...) -> None: ...
 
 class PathNodeProto(_message.Message):
     __slots__ = ("index", "length", "target")

@@ -34,7 +34,7 @@ class NetsMap(_message.Message):
     VALUE_FIELD_NUMBER: _ClassVar[int]
     key: str
     value: _caffe2_pb2.NetDef
-    def __init__(self, key: _Optional[str] = ..., value: _Optional[_Union[_caffe2_pb2.NetDef, _Mapping]] = ...) -> None: ...
+    def __init__(self, key: _Optional[str] = ..., value: _Optional[_Union[_caffe2_pb2.NetDef, _Mapping[str, object]]] = ...) -> None: ...
 
 class PlansMap(_message.Message):
     __slots__ = ("key", "value")
@@ -42,7 +42,7 @@ class PlansMap(_message.Message):
     VALUE_FIELD_NUMBER: _ClassVar[int]
     key: str
     value: _caffe2_pb2.PlanDef
-    def __init__(self, key: _Optional[str] = ..., value: _Optional[_Union[_caffe2_pb2.PlanDef, _Mapping]] = ...) -> None: ...
+    def __init__(self, key: _Optional[str] = ..., value: _Optional[_Union[_caffe2_pb2.PlanDef, _Mapping[str, object]]] = ...) -> None: ...
 
 class StringMap(_message.Message):
     __slots__ = ("key", "value")
@@ -74,4 +74,4 @@ class MetaNetDef(_message.Message):
     tensorBoundShapes: _caffe2_pb2.TensorBoundShapes
     requestOnlyEmbeddings: _containers.RepeatedScalarFieldContainer[str]
     aotConfig: _caffe2_pb2.AOTConfig
-    def __init__(self, blobs: _Optional[_Iterable[_Union[BlobsMap, _Mapping]]] = ..., nets: _Optional[_Iterable[_Union[NetsMap, _Mapping]]] = ..., modelInfo: _Optional[_Union[ModelInfo, _Mapping]] = ..., plans: _Optional[_Iterable[_Union[PlansMap, _Mapping]]] = ..., applicationSpecificInfo: _Optional[_Iterable[_Union[StringMap, _Mapping]]] = ..., blobsOrder: _Optional[_Iterable[str]] = ..., preLoadBlobs: _Optional[_Iterable[str]] = ..., tensorBoundShapes: _Optional[_Union[_caffe2_pb2.TensorBoundShapes, _Mapping]] = ..., requestOnlyEmbeddings: _Optional[_Iterable[str]] = ..., aotConfig: _Optional[_Union[_caffe2_pb2.AOTConfig, _Mapping]] = ...) -> None: ...
+    def __init__(self, blobs: _Optional[_Iterable[_Union[BlobsMap, _Mapping[str, object]]]] = ..., nets: _Optional[_Iterable[_Union[NetsMap, _Mapping[str, object]]]] = ..., modelInfo: _Optional[_Union[ModelInfo, _Mapping[str, object]]] = ..., plans: _Optional[_Iterable[_Union[PlansMap, _Mapping[str, object]]]] = ..., applicationSpecificInfo: _Optional[_Iterable[_Union[StringMap, _Mapping[str, object]]]] = ..., blobsOrder: _Optional[_Iterable[str]] = ..., preLoadBlobs: _Optional[_Iterable[str]] = ..., tensorBoundShapes: _Optional[_Union[_caffe2_pb2.TensorBoundShapes, _Mapping[str, object]]] = ..., requestOnlyEmbeddings: _Optional[_Iterable[str]] = ..., aotConfig: _Optional[_Union[_caffe2_pb2.AOTConfig, _Mapping[str, object]]] = ...) -> None: ...

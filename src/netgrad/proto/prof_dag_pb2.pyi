@@ -21,7 +21,7 @@ class BlobProfile(_message.Message):
     BYTES_USED_FIELD_NUMBER: _ClassVar[int]
     name: str
     bytes_used: TwoNumberStatsProto
-    def __init__(self, name: _Optional[str] = ..., bytes_used: _Optional[_Union[TwoNumberStatsProto, _Mapping]] = ...) -> None: ...
+    def __init__(self, name: _Optional[str] = ..., bytes_used: _Optional[_Union[TwoNumberStatsProto, _Mapping[str, object]]] = ...) -> None: ...
 
 class ProfDAGProto(_message.Message):
     __slots__ = ("name", "mean", "stddev", "execution_time", "output_profile", "extra_info")
@@ -37,7 +37,7 @@ class ProfDAGProto(_message.Message):
     execution_time: TwoNumberStatsProto
     output_profile: _containers.RepeatedCompositeFieldContainer[BlobProfile]
     extra_info: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, name: _Optional[str] = ..., mean: _Optional[float] = ..., stddev: _Optional[float] = ..., execution_time: _Optional[_Union[TwoNumberStatsProto, _Mapping]] = ..., output_profile: _Optional[_Iterable[_Union[BlobProfile, _Mapping]]] = ..., extra_info: _Optional[_Iterable[str]] = ...) -> None: ...
+    def __init__(self, name: _Optional[str] = ..., mean: _Optional[float] = ..., stddev: _Optional[float] = ..., execution_time: _Optional[_Union[TwoNumberStatsProto, _Mapping[str, object]]] = ..., output_profile: _Optional[_Iterable[_Union[BlobProfile, _Mapping[str, object]]]] = ..., extra_info: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class ProfDAGProtos(_message.Message):
     __slots__ = ("stats", "net_name", "ops_stats")
@@ -47,7 +47,7 @@ class ProfDAGProtos(_message.Message):
     stats: _containers.RepeatedCompositeFieldContainer[ProfDAGProto]
     net_name: str
     ops_stats: _containers.RepeatedCompositeFieldContainer[OpProfile]
-    def __init__(self, stats: _Optional[_Iterable[_Union[ProfDAGProto, _Mapping]]] = ..., net_name: _Optional[str] = ..., ops_stats: _Optional[_Iterable[_Union[OpProfile, _Mapping]]] = ...) -> None: ...
+    def __init__(self, stats: _Optional[_Iterable[_Union[ProfDAGProto, _Mapping[str, object]]]] = ..., net_name: _Optional[str] = ..., ops_stats: _Optional[_Iterable[_Union[OpProfile, _Mapping[str, object]]]] = ...) -> None: ...
 
 class OpProfile(_message.Message):
     __slots__ = ("idx", "net_name", "type", "exec_time_secs")

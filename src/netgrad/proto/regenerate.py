@@ -15,7 +15,7 @@ import tempfile
 from pathlib import Path
 
 HERE = Path(__file__).parent
-TOOLS = "1.60."
+TOOLS = "1.60.1"
 SOURCES = ("caffe2", "caffe2_legacy", "hsm", "metanet", "predictor_consts", "prof_dag", "torch")
 
 # Under these paths Caffe2 registered its files, and other people's `.proto` files import them. The generated classes
@@ -29,7 +29,7 @@ DEVICE_ALIASES = ("CPU", "CUDA", "MKLDNN", "OPENGL", "OPENCL", "IDEEP", "HIP", "
 def available() -> bool:
     """Whether the grpcio-tools that the committed modules were made with are installed here."""
     try:
-        return importlib.metadata.version("grpcio-tools").startswith(TOOLS)
+        return importlib.metadata.version("grpcio-tools") == TOOLS
     except importlib.metadata.PackageNotFoundError:
         return False
 
@@ -42,14 +42,17 @@ def generate() -> dict[str, str]:
         subprocess.run(command + [f"{VIRTUAL_FOLDER}/{name}.proto" for name in SOURCES], check=True)
         made = Path(folder, VIRTUAL_FOLDER).iterdir()
         texts = {path.name: path.read_text().replace("from caffe2.proto import", "from . import") for path in made}
+    # The stubs leave the arguments of a generic type open, which strict type checkers refuse.
+    texts = {name: text.replace(", _Mapping]", ", _Mapping[str, object]]") for name, text in texts.items()}
     texts["caffe2_pb2.py"] += "".join(f"{name} = PROTO_{name}\n" for name in DEVICE_ALIASES)
     texts["caffe2_pb2.pyi"] += "\n" + "".join(f"{name}: DeviceTypeProto\n" for name in DEVICE_ALIASES)
     return texts
 
 
 def differing(texts: dict[str, str]) -> list[str]:
-    """Names of the files of this folder whose text is not the generated one."""
-    return sorted(name for name, text in texts.items() if not (HERE / name).exists() or (HERE / name).read_text() != text)
+    """Names of the files that are missing here, not generated, or of another text than the generated one."""
+    committed = {path.name: path.read_text() for path in HERE.glob("*_pb2.py*")}
+    return sorted(name for name in texts.keys() | committed.keys() if texts.get(name) != committed.get(name))
 
 
 def main() -> None:
@@ -57,7 +60,7 @@ def main() -> None:
     parser.add_argument("--check", action="store_true", help="write nothing; fail where a committed file differs")
     check = parser.parse_args().check
     if not available():
-        sys.exit(f"regenerate: needs grpcio-tools {TOOLS}*; in an environment of its own: pip install grpcio-tools=={TOOLS}1")
+        sys.exit(f"regenerate: needs the code generator of one version: pip install grpcio-tools=={TOOLS}")
     texts = generate()
     stale = differing(texts)
     if check and stale:

@@ -40,7 +40,7 @@ class TensorDef(_message.Message):
     is_quantized: bool
     scale: float
     zero_point: int
-    def __init__(self, dims: _Optional[_Iterable[int]] = ..., offset: _Optional[int] = ..., strides: _Optional[_Iterable[int]] = ..., requires_grad: bool = ..., data_type: _Optional[_Union[_caffe2_pb2.TensorProto.DataType, str]] = ..., data: _Optional[_Union[RecordRef, _Mapping]] = ..., device: _Optional[str] = ..., is_quantized: bool = ..., scale: _Optional[float] = ..., zero_point: _Optional[int] = ...) -> None: ...
+    def __init__(self, dims: _Optional[_Iterable[int]] = ..., offset: _Optional[int] = ..., strides: _Optional[_Iterable[int]] = ..., requires_grad: bool = ..., data_type: _Optional[_Union[_caffe2_pb2.TensorProto.DataType, str]] = ..., data: _Optional[_Union[RecordRef, _Mapping[str, object]]] = ..., device: _Optional[str] = ..., is_quantized: bool = ..., scale: _Optional[float] = ..., zero_point: _Optional[int] = ...) -> None: ...
 
 class AttributeDef(_message.Message):
     __slots__ = ("type", "name", "id")
@@ -86,13 +86,13 @@ class ModuleDef(_message.Message):
     attributes: _containers.RepeatedCompositeFieldContainer[AttributeDef]
     get_state_attribute_id: int
     torchscript_debug_arena: RecordRef
-    def __init__(self, submodules: _Optional[_Iterable[_Union[ModuleDef, _Mapping]]] = ..., torchscript_arena: _Optional[_Union[RecordRef, _Mapping]] = ..., caffe2_nets: _Optional[_Iterable[_Union[_caffe2_pb2.NetDef, _Mapping]]] = ..., pickle_arena: _Optional[_Union[RecordRef, _Mapping]] = ..., cpp_arena: _Optional[_Union[RecordRef, _Mapping]] = ..., parameters: _Optional[_Iterable[_Union[ParameterDef, _Mapping]]] = ..., name: _Optional[str] = ..., optimize: bool = ..., attributes: _Optional[_Iterable[_Union[AttributeDef, _Mapping]]] = ..., get_state_attribute_id: _Optional[int] = ..., torchscript_debug_arena: _Optional[_Union[RecordRef, _Mapping]] = ...) -> None: ...
+    def __init__(self, submodules: _Optional[_Iterable[_Union[ModuleDef, _Mapping[str, object]]]] = ..., torchscript_arena: _Optional[_Union[RecordRef, _Mapping[str, object]]] = ..., caffe2_nets: _Optional[_Iterable[_Union[_caffe2_pb2.NetDef, _Mapping[str, object]]]] = ..., pickle_arena: _Optional[_Union[RecordRef, _Mapping[str, object]]] = ..., cpp_arena: _Optional[_Union[RecordRef, _Mapping[str, object]]] = ..., parameters: _Optional[_Iterable[_Union[ParameterDef, _Mapping[str, object]]]] = ..., name: _Optional[str] = ..., optimize: bool = ..., attributes: _Optional[_Iterable[_Union[AttributeDef, _Mapping[str, object]]]] = ..., get_state_attribute_id: _Optional[int] = ..., torchscript_debug_arena: _Optional[_Union[RecordRef, _Mapping[str, object]]] = ...) -> None: ...
 
 class LibDef(_message.Message):
     __slots__ = ("torchscript_arena",)
     TORCHSCRIPT_ARENA_FIELD_NUMBER: _ClassVar[int]
     torchscript_arena: RecordRef
-    def __init__(self, torchscript_arena: _Optional[_Union[RecordRef, _Mapping]] = ...) -> None: ...
+    def __init__(self, torchscript_arena: _Optional[_Union[RecordRef, _Mapping[str, object]]] = ...) -> None: ...
 
 class ModelDef(_message.Message):
     __slots__ = ("proto_version", "main_module", "producer_name", "producer_version", "tensors")
@@ -106,4 +106,4 @@ class ModelDef(_message.Message):
     producer_name: str
     producer_version: str
     tensors: _containers.RepeatedCompositeFieldContainer[TensorDef]
-    def __init__(self, proto_version: _Optional[int] = ..., main_module: _Optional[_Union[ModuleDef, _Mapping]] = ..., producer_name: _Optional[str] = ..., producer_version: _Optional[str] = ..., tensors: _Optional[_Iterable[_Union[TensorDef, _Mapping]]] = ...) -> None: ...
+    def __init__(self, proto_version: _Optional[int] = ..., main_module: _Optional[_Union[ModuleDef, _Mapping[str, object]]] = ..., producer_name: _Optional[str] = ..., producer_version: _Optional[str] = ..., tensors: _Optional[_Iterable[_Union[TensorDef, _Mapping[str, object]]]] = ...) -> None: ...
