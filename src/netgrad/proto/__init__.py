@@ -15,7 +15,7 @@ except TypeError as conflict:
         f"import it beside netgrad [protobuf says: {' '.join(str(conflict).split())}]"
     ) from None
 
-from .io import FormatError, read_any, read_message, read_net, replace_file, write_net
+from .files import FormatError, read_any, read_message, read_net, replace_file, write_net
 
 __all__ = [
     "FormatError",

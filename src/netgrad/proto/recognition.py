@@ -60,10 +60,14 @@ def parse(data: bytes, cls: type[Message], text: bool) -> Message:
     return message
 
 
+UNKNOWN_FIELDS = "unknown fields"
+UNTYPED_OPERATORS = "operators without a type"
+CONTROL_CHARACTERS = "control characters in names"
+NOT_UTF8 = "names that are not UTF-8"
+
+
 def oddities(message: Message) -> set[str]:
-    """In which ways a parsed message makes no sense, judged by its first submessages: "unknown fields", "operators
-    without a type", "control characters in names", "names that are not UTF-8". Empty for a message that does.
-    """
+    """In which ways a parsed message makes no sense, judged by its first submessages; empty where it does."""
     found = set()
     waiting = deque([message])
     for _ in range(_SAMPLE):
@@ -71,19 +75,29 @@ def oddities(message: Message) -> set[str]:
             break
         part = waiting.popleft()
         if len(UnknownFieldSet(part)):
-            found.add("unknown fields")
+            found.add(UNKNOWN_FIELDS)
         if isinstance(part, OperatorDef) and not part.HasField("type"):
-            found.add("operators without a type")
-        try:
-            for field, value in part.ListFields():
-                values = value[:_SAMPLE] if hasattr(value, "append") else [value]
-                if field.type == FieldDescriptor.TYPE_MESSAGE:
-                    waiting.extend(values)
-                elif field.type == FieldDescriptor.TYPE_STRING and any(map(_CONTROL_CHARACTER.search, values)):
-                    found.add("control characters in names")
-        except UnicodeDecodeError:
-            found.add("names that are not UTF-8")
+            found.add(UNTYPED_OPERATORS)
+        for field, value in part.ListFields():
+            values = value[:_SAMPLE] if hasattr(value, "append") else [value]
+            if field.type == FieldDescriptor.TYPE_MESSAGE:
+                waiting.extend(values)
+            elif field.type == FieldDescriptor.TYPE_STRING:
+                # Protobuf's C parser hands a string that is not UTF-8 out as the bytes it is.
+                names = [name for name in values if isinstance(name, str)]
+                if len(names) < len(values):
+                    found.add(NOT_UTF8)
+                if any(map(_CONTROL_CHARACTER.search, names)):
+                    found.add(CONTROL_CHARACTERS)
     return found
+
+
+def rules_out(found: set[str]) -> bool:
+    """Whether oddities are too many for a message of the type it was parsed as.
+
+    One may be a mistake, or the work of a later version of the format. Names that are not UTF-8 are not even strings.
+    """
+    return len(found) > 1 or NOT_UTF8 in found
 
 
 def kinds(data: bytes, text: bool) -> list[type[Message]]:

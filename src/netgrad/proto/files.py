@@ -153,9 +153,8 @@ def _program(data: bytes, cls: type[Message], text: bool, source: str) -> Messag
     if not data:
         raise FormatError(f"{source}: expected a {name}, found an empty file; write it again")
     program = read_message(data, cls, text=text, source=source)
-    # An operator without a type is a mistake that a net can have; a field unknown here, a later version's.
     oddities = set() if text else recognition.oddities(program)
-    if len(oddities) > 1 or (oddities - {"operators without a type"} and recognition.kinds(data, text)):
+    if recognition.rules_out(oddities) or (oddities and recognition.kinds(data, text)):
         raise _refusal(data, cls, text, source, f"read as a {name} it has {' and '.join(sorted(oddities))}")
     return program
 

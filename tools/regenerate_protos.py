@@ -1,7 +1,7 @@
-"""Generate the modules of this package from its `.proto` files: ``python -m netgrad.proto.regenerate [--check]``.
+"""Generate the modules of `netgrad.proto` from its `.proto` files: ``python tools/regenerate_protos.py [--check]``.
 
 The code of an old protoc runs on every later protobuf, that of a new one on no earlier; so it is made by the oldest
-line we support, that of grpcio-tools 1.60 (protobuf 4.25), in an environment of its own:
+line we support (protobuf 4.25), which pins an old protobuf and so wants an environment of its own:
 ``pip install grpcio-tools==1.60.1``.
 """
 
@@ -14,7 +14,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-HERE = Path(__file__).parent
+PROTO = Path(__file__).parents[1] / "src" / "netgrad" / "proto"
 TOOLS = "1.60.1"
 SOURCES = ("caffe2", "caffe2_legacy", "hsm", "metanet", "predictor_consts", "prof_dag", "torch")
 
@@ -35,9 +35,9 @@ def available() -> bool:
 
 
 def generate() -> dict[str, str]:
-    """The text of every generated file, by its name in this folder."""
+    """The text of every generated file, by its name."""
     with tempfile.TemporaryDirectory() as folder:
-        command = [sys.executable, "-m", "grpc_tools.protoc", f"-I{VIRTUAL_FOLDER}={HERE}"]
+        command = [sys.executable, "-m", "grpc_tools.protoc", f"-I{VIRTUAL_FOLDER}={PROTO}"]
         command += [f"--python_out={folder}", f"--pyi_out={folder}"]
         subprocess.run(command + [f"{VIRTUAL_FOLDER}/{name}.proto" for name in SOURCES], check=True)
         made = Path(folder, VIRTUAL_FOLDER).iterdir()
@@ -50,8 +50,8 @@ def generate() -> dict[str, str]:
 
 
 def differing(texts: dict[str, str]) -> list[str]:
-    """Names of the files that are missing here, not generated, or of another text than the generated one."""
-    committed = {path.name: path.read_text() for path in HERE.glob("*_pb2.py*")}
+    """Names of the files that are missing, not generated, or of another text than the generated one."""
+    committed = {path.name: path.read_text() for path in PROTO.glob("*_pb2.py*")}
     return sorted(name for name in texts.keys() | committed.keys() if texts.get(name) != committed.get(name))
 
 
@@ -60,13 +60,13 @@ def main() -> None:
     parser.add_argument("--check", action="store_true", help="write nothing; fail where a committed file differs")
     check = parser.parse_args().check
     if not available():
-        sys.exit(f"regenerate: needs the code generator of one version: pip install grpcio-tools=={TOOLS}")
+        sys.exit(f"regenerate_protos: needs the code generator of one version: pip install grpcio-tools=={TOOLS}")
     texts = generate()
     stale = differing(texts)
     if check and stale:
-        sys.exit(f"regenerate: not what the .proto files say: {', '.join(stale)}; run without --check and commit")
+        sys.exit(f"regenerate_protos: not what the .proto files say: {', '.join(stale)}; run without --check and commit")
     for name in stale:
-        (HERE / name).write_text(texts[name])
+        (PROTO / name).write_text(texts[name])
         print(f"wrote {name}")
 
 
