@@ -64,7 +64,7 @@ def main() -> None:
     texts = generate()
     stale = differing(texts)
     if check and stale:
-        sys.exit(f"regenerate_protos: not what the .proto files say: {', '.join(stale)}; run without --check and commit")
+        sys.exit(f"regenerate_protos: not what the .proto files say: {', '.join(stale)}; run it without --check")
     for name in stale:
         (PROTO / name).write_text(texts[name])
         print(f"wrote {name}")

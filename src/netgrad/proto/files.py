@@ -25,8 +25,9 @@ Program = TypeVar("Program", NetDef, PlanDef, MetaNetDef)
 AnyMessage = TypeVar("AnyMessage", bound=Message)
 FilePath = str | os.PathLike[str]
 
-# Protobuf's own bound on the size of a message.
+# Protobuf's own bound on the size of a message; and one on text, which is parsed in Python.
 LIMIT = 2 << 30
+TEXT_LIMIT = 256 << 20
 
 _PIECE = 16 << 20
 
@@ -39,14 +40,16 @@ class FormatError(ValueError):
 
 
 @overload
-def read_net(path: FilePath, *, text: bool | None = None, limit: int = LIMIT) -> NetDef: ...
+def read_net(path: FilePath, *, text: bool | None = None, limit: int | None = None) -> NetDef: ...
 @overload
-def read_net(path: FilePath, cls: type[Program], *, text: bool | None = None, limit: int = LIMIT) -> Program: ...
-def read_net(path: FilePath, cls: type[Message] = NetDef, *, text: bool | None = None, limit: int = LIMIT) -> Message:
+def read_net(path: FilePath, cls: type[Program], *, text: bool | None = None, limit: int | None = None) -> Program: ...
+def read_net(
+    path: FilePath, cls: type[Message] = NetDef, *, text: bool | None = None, limit: int | None = None
+) -> Message:
     """Read a `NetDef`, or the `PlanDef` or `MetaNetDef` that `cls` asks for.
 
-    `text` overrules the suffix. Of a file longer than `limit` bytes no more than that is read. (A message in memory is
-    larger than its file, many times so for a file of empty operators: lower the limit for files of strangers.)
+    `text` overrules the suffix. A file longer than `limit` bytes is refused (`LIMIT`, or `TEXT_LIMIT` for text), and
+    so is one that holds more operators, arguments and so on than any honest net, before it is parsed.
 
     A binary file says neither its type nor its length: another type is told by the content, a cut by the last field,
     and a cut between two fields not at all.
@@ -58,11 +61,11 @@ def read_net(path: FilePath, cls: type[Message] = NetDef, *, text: bool | None =
     return _program(data, cls, text, os.fspath(path))
 
 
-def read_any(path: FilePath, *, text: bool | None = None, limit: int = LIMIT) -> NetDef | PlanDef | MetaNetDef:
+def read_any(path: FilePath, *, text: bool | None = None, limit: int | None = None) -> NetDef | PlanDef | MetaNetDef:
     """Read a net, a plan or a model, whichever the file holds; otherwise like `read_net`."""
     data, text = _read(path, text, limit)
-    kinds = recognition.kinds(data, text)
-    cls = next((cls for cls in (NetDef, PlanDef, MetaNetDef) if cls in kinds), NetDef)
+    programs = (NetDef, PlanDef, MetaNetDef)
+    cls = next((cls for cls in recognition.kinds(data, text) if cls in programs), NetDef)
     return cast(NetDef | PlanDef | MetaNetDef, _program(data, cls, text, os.fspath(path)))
 
 
@@ -70,13 +73,16 @@ def read_message(data: bytes, cls: type[AnyMessage], *, text: bool = False, sour
     """Parse a message of any type. `source` is what errors call the data.
 
     Raises:
-        FormatError: the data is cut off or garbled, or lacks required fields.
+        FormatError: the data is cut off or garbled, lacks required fields, or holds too many messages to be honest.
     """
     try:
         message = recognition.parse(data, cls, text)
+    except recognition.TooManyMessages as error:
+        raise FormatError(f"{source}: expected a {cls.DESCRIPTOR.name}, found {error}; do not use it") from None
     except recognition.PARSE_ERRORS as error:
         raise _refusal(data, cls, text, source, _first_line(error)) from None
-    _require_complete(message, source)
+    if not message.IsInitialized():
+        raise _refusal(data, cls, text, source, f"as one they lack {_unset(message)}")
     return cast(AnyMessage, message)
 
 
@@ -91,7 +97,10 @@ def write_net(net: NetDef | PlanDef | MetaNetDef, path: FilePath, *, text: bool 
     if text is None:
         text = _suffix(path) in _TEXT_SUFFIXES
     source = os.fspath(path)
-    _require_complete(net, source)
+    if not net.IsInitialized():
+        raise FormatError(
+            f"{source}: expected a complete {net.DESCRIPTOR.name}, found one without {_unset(net)}; set them"
+        )
     try:
         data = text_format.MessageToString(net).encode() if text else net.SerializeToString()
     except (EncodeError, ValueError) as error:
@@ -127,25 +136,29 @@ def replace_file(path: FilePath) -> Iterator[IO[bytes]]:
         raise
 
 
-def _read(path: FilePath, text: bool | None, limit: int) -> tuple[bytes, bool]:
+def _read(path: FilePath, text: bool | None, limit: int | None) -> tuple[bytes, bool]:
     """The content of a file, and whether it is text."""
     with open(path, "rb") as file:
-        size = os.fstat(file.fileno()).st_size
-        pieces = [file.read(size)] if size <= limit else []
-        # A pipe has no size, and a file may be growing.
-        while size <= limit and (piece := file.read(min(_PIECE, limit + 1 - size))):
+        pieces = [file.read(_PIECE)]
+        if text is None:
+            suffix = _suffix(path)
+            unsure = suffix not in _BINARY_SUFFIXES | _TEXT_SUFFIXES
+            text = recognition.looks_like_text(pieces[0]) if unsure else suffix in _TEXT_SUFFIXES
+        if limit is None:
+            limit = TEXT_LIMIT if text else LIMIT
+        # What a file says of its size may not hold: a pipe has none, and a file may be growing.
+        read = len(pieces[0])
+        size = max(read, os.fstat(file.fileno()).st_size)
+        while size <= limit and (piece := file.read(_PIECE)):
             pieces.append(piece)
-            size += len(piece)
+            read += len(piece)
+            size = max(size, read)
     if size > limit:
         raise FormatError(
             f"{os.fspath(path)}: expected at most {limit} bytes, found {size} or more; pass a higher limit= if the "
             "file is meant to be that long"
         )
-    data = b"".join(pieces)
-    if text is None:
-        suffix = _suffix(path)
-        text = suffix in _TEXT_SUFFIXES or (suffix not in _BINARY_SUFFIXES and recognition.looks_like_text(data))
-    return data, text
+    return b"".join(pieces), text
 
 
 def _program(data: bytes, cls: type[Message], text: bool, source: str) -> Message:
@@ -154,8 +167,8 @@ def _program(data: bytes, cls: type[Message], text: bool, source: str) -> Messag
         raise FormatError(f"{source}: expected a {name}, found an empty file; write it again")
     program = read_message(data, cls, text=text, source=source)
     oddities = set() if text else recognition.oddities(program)
-    if recognition.rules_out(oddities) or (oddities and recognition.kinds(data, text)):
-        raise _refusal(data, cls, text, source, f"read as a {name} it has {' and '.join(sorted(oddities))}")
+    if recognition.rules_out(oddities) or (oddities and any(recognition.kinds(data, text))):
+        raise _refusal(data, cls, text, source, f"as one they have {' and '.join(sorted(oddities))}")
     return program
 
 
@@ -165,15 +178,10 @@ def _refusal(data: bytes, cls: type[Message], text: bool, source: str, detail: s
     return FormatError(f"{source}: expected a {cls.DESCRIPTOR.name} in {form} form, found {found}; {cure}")
 
 
-def _require_complete(message: Message, source: str) -> None:
-    if message.IsInitialized():
-        return
+def _unset(message: Message) -> str:
     missing = message.FindInitializationErrors()  # type: ignore[attr-defined]
     more = f" and {len(missing) - 3} more" if len(missing) > 3 else ""
-    raise FormatError(
-        f"{source}: expected a complete {message.DESCRIPTOR.name}, found required fields unset "
-        f"({', '.join(missing[:3])}{more}); set them, or check that the data is whole and of this type"
-    )
+    return f"required fields ({', '.join(missing[:3])}{more})"
 
 
 def _suffix(path: FilePath) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import deque
+from collections.abc import Iterator
 
 from google.protobuf import text_format
 from google.protobuf.descriptor import FieldDescriptor
@@ -16,9 +17,13 @@ from google.protobuf.unknown_fields import UnknownFieldSet
 
 from .caffe2_pb2 import BlobProto, NetDef, OperatorDef, PlanDef, TensorProtos
 from .metanet_pb2 import MetaNetDef
+from .wire import holds_more_messages
 
 # In the order in which they are tried: what is several of them (an empty file is) counts as the first.
 KINDS: tuple[type[Message], ...] = (NetDef, PlanDef, MetaNetDef, TensorProtos, BlobProto)
+
+# Messages within a message: some 5 GiB of memory. Real nets stay far below, and tensors are not made of messages.
+MOST_MESSAGES = 32 << 20
 
 # A sample tells; a net may have a hundred thousand operators.
 _SAMPLE = 64
@@ -41,6 +46,11 @@ _SIGNATURES = {
     b"\x80\x05": "a pickle",
 }
 
+
+class TooManyMessages(ValueError):
+    """Data that would take many times its size in memory."""
+
+
 # All that protobuf's two parsers raise on hostile input, each in its C and its Python implementation.
 PARSE_ERRORS = (DecodeError, text_format.ParseError, RecursionError, OverflowError, ValueError)
 
@@ -55,8 +65,11 @@ def parse(data: bytes, cls: type[Message], text: bool) -> Message:
     message = cls()
     if text:
         text_format.Parse(data.decode("utf-8"), message)
-    else:
-        message.ParseFromString(data)
+        return message
+    # Each takes at least two bytes, so that most data need not be looked through.
+    if len(data) > 2 * MOST_MESSAGES and holds_more_messages(data, cls, MOST_MESSAGES):
+        raise TooManyMessages(f"more than {MOST_MESSAGES} operators, arguments and such, as no honest file has")
+    message.ParseFromString(data)
     return message
 
 
@@ -100,9 +113,9 @@ def rules_out(found: set[str]) -> bool:
     return len(found) > 1 or NOT_UTF8 in found
 
 
-def kinds(data: bytes, text: bool) -> list[type[Message]]:
+def kinds(data: bytes, text: bool) -> Iterator[type[Message]]:
     """The types of `KINDS` that the bytes make sense as."""
-    return [cls for cls in KINDS if _makes_sense(data, cls, text)]
+    return (cls for cls in KINDS if _makes_sense(data, cls, text))
 
 
 def _makes_sense(data: bytes, cls: type[Message], text: bool) -> bool:
@@ -125,6 +138,6 @@ def diagnose(data: bytes, text: bool, detail: str) -> tuple[str, str]:
         return f"a {other.DESCRIPTOR.name}", f"read it as one (cls={other.DESCRIPTOR.name})"
     if not text and looks_like_text(data):
         return "text", "read it as text (text=True, or a name that ends in .pbtxt)"
-    if text and kinds(data, text=False):
+    if text and any(kinds(data, text=False)):
         return "binary data", "read it as such (text=False, or a name that ends in .pb)"
     return f"{len(data)} bytes that make none ({detail})", "get a whole and unchanged copy"

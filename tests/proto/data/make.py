@@ -1,5 +1,6 @@
 """Writes the files of this folder with the real Caffe2: ``python make.py`` where torch 1.8.1 is installed."""
 
+import functools
 import json
 import os
 import pickle
@@ -32,6 +33,7 @@ def save(name, message):
         file.write(str(message).encode() if name.endswith("txt") else message.SerializeToString())
 
 
+@functools.lru_cache
 def every_argument():
     """A net whose operators carry an argument of every kind, built as a program would."""
     body = core.Net("body")
@@ -43,20 +45,27 @@ def every_argument():
     net.Conv(["image", "kernel"], "conv", kernels=[3, 3], order="NCHW", shared_buffer=True)
     net.GivenTensorFill([], "filled", shape=[3], values=[0.1, -2.5, 1e-30])
     net.GivenTensorStringFill([], "words", shape=[2], values=["caf\u00e9", "b\x00c"])
-    net.ConstantFill([], "large", shape=[2, 0], value=2 ** 40, dtype=core.DataType.INT64)
+    net.ConstantFill([], "large", shape=[2, 0], value=2**40, dtype=core.DataType.INT64)
     net.If(["condition"], ["y"], then_net=body.Proto())
     with core.DeviceScope(core.DeviceOption(caffe2_pb2.CUDA, 1, random_seed=7, extra_info=["note"])):
         net.Copy("fc", "copied", control_input=["leaky"])
     op = core.CreateOperator("Custom", ["leaky"], ["z"], name="last", debug_info="line 1")
-    op.arg.extend([
-        caffe2_pb2.Argument(name="tensor", t=utils.NumpyArrayToCaffe2Tensor(np.array([[1, 2]], np.int32), "t")),
-        caffe2_pb2.Argument(name="tensors", tensors=[utils.NumpyArrayToCaffe2Tensor(np.float32([0.3]))]),
-        caffe2_pb2.Argument(name="nets", nets=[body.Proto(), body.Proto()]),
-        caffe2_pb2.Argument(name="bytes", s=b"\xff\x00\n\"'"),
-        caffe2_pb2.Argument(name="quantized", qtensors=[
-            caffe2_pb2.QTensorProto(dims=[2], precision=8, scale=0.1, bias=-1.0, is_signed=False, data=[3, 250]),
-        ]),
-    ])
+    op.arg.extend(
+        [
+            caffe2_pb2.Argument(name="tensor", t=utils.NumpyArrayToCaffe2Tensor(np.array([[1, 2]], np.int32), "t")),
+            caffe2_pb2.Argument(name="tensors", tensors=[utils.NumpyArrayToCaffe2Tensor(np.float32([0.3]))]),
+            caffe2_pb2.Argument(name="nets", nets=[body.Proto(), body.Proto()]),
+            caffe2_pb2.Argument(name="bytes", s=b"\xff\x00\n\"'"),
+            caffe2_pb2.Argument(
+                name="quantized",
+                qtensors=[
+                    caffe2_pb2.QTensorProto(
+                        dims=[2], precision=8, scale=0.1, bias=-1.0, is_signed=False, data=[3, 250]
+                    ),
+                ],
+            ),
+        ]
+    )
     op.domain, op.op_version, op.is_gradient_op = "caffe2", 2, True
     net.Proto().op.extend([op])
     net.Proto().type, net.Proto().num_workers = "dag", 4
@@ -67,6 +76,7 @@ def every_argument():
     return net
 
 
+@functools.lru_cache
 def backward():
     """A net with its backward pass."""
     net = core.Net("backward")
@@ -76,14 +86,18 @@ def backward():
     return net
 
 
+@functools.lru_cache
 def plan():
     steps = [
         core.execution_step("setup", [backward()], num_iter=3),
         core.execution_step(
             "loop",
             [core.execution_step("inner", [every_argument()], report_net=backward(), report_interval=5)],
-            concurrent_substeps=True, should_stop_blob=core.BlobReference("stop"), only_once=True,
-            create_workspace=True, num_concurrent_instances=2,
+            concurrent_substeps=True,
+            should_stop_blob=core.BlobReference("stop"),
+            only_once=True,
+            create_workspace=True,
+            num_concurrent_instances=2,
         ),
     ]
     made = core.Plan("plan")
@@ -127,8 +141,12 @@ if __name__ == "__main__":
         json.dump([numbers(module) for module in MODULES], file, indent=None, separators=(",", ":"))
         file.write("\n")
     for stem, message in {
-        "every_argument": every_argument().Proto(), "backward": backward().Proto(), "plan": plan(), "model": model(),
-        "tensors": tensors(), "blob": saved(np.float16([[1.5, -2], [0, 65504]])),
+        "every_argument": every_argument().Proto(),
+        "backward": backward().Proto(),
+        "plan": plan(),
+        "model": model(),
+        "tensors": tensors(),
+        "blob": saved(np.float16([[1.5, -2], [0, 65504]])),
     }.items():
         save(stem + ".pb", message)
         save(stem + ".pbtxt", message)
