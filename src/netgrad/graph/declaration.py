@@ -131,6 +131,8 @@ class Operator:
     #: for operators that gradient rules emit: which inputs are read for their shape alone, where that depends on the
     #: arguments (else the inputs say so): shape_only(arguments, number of inputs) -> positions
     shape_only: ClassVar[Callable[[Mapping[str, Any], int], frozenset[int] | set[int]] | None] = None
+    #: whether all outputs have one shape, by the arguments (equal parts of a Split): outputs_alike(arguments, inputs)
+    outputs_alike: ClassVar[Callable[[Mapping[str, Any], int], bool] | None] = None
     #: the forward-mode rule, for later: tangents of the outputs from those of the inputs
     tangent: ClassVar[RuleFunction | None] = None
     #: lowering to standard ONNX, for later
@@ -150,7 +152,7 @@ class Operator:
 
     def __init_subclass__(cls, abstract: bool = False, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        for name in ("kernel", "gradient", "tangent", "onnx", "shape", "shape_only", "num_inputs_outputs"):
+        for name in ("kernel", "gradient", "tangent", "onnx", "shape", "shape_only", "outputs_alike", "num_inputs_outputs"):
             value = cls.__dict__.get(name)
             if value is not None and not isinstance(value, staticmethod):
                 setattr(cls, name, staticmethod(value))

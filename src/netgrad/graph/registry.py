@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -13,17 +13,30 @@ if TYPE_CHECKING:
 _declared: dict[str, type[Operator]] = {}
 _lock = threading.RLock()
 _index: dict[str, str] | None = None
+_watchers: list[Callable[[str], None]] = []
+
+
+def watch(changed: Callable[[str], None]) -> None:
+    """Asks to be called with each type whose declaration is added, replaced or removed from now on."""
+    _watchers.append(changed)
+
+
+def _tell(type: str) -> None:
+    for changed in _watchers:
+        changed(type)
 
 
 def register(declaration: type[Operator]) -> None:
     """Adds a declaration; a later one of the same type replaces it (a user's operator over one of ours)."""
     with _lock:
         _declared[declaration.type] = declaration
+    _tell(declaration.type)
 
 
 def unregister(type: str) -> None:
     with _lock:
         _declared.pop(type, None)
+    _tell(type)
 
 
 def family_index() -> dict[str, str]:

@@ -20,7 +20,7 @@ class NoRule(Exception):
 
 
 class GradientNotProvided(Exception):
-    """A rule needs the gradient of an output that has none. The walk answers it with a blob of zeros."""
+    """A rule needs the gradient of an output to which nothing flows."""
 
     def __init__(self, output: int) -> None:
         super().__init__(output)
@@ -43,6 +43,9 @@ class Rule(Protocol):
 
     def has_arg(self, name: str) -> bool: ...
 
+    def argument_names(self) -> list[str]:
+        """The names of the forward operator's arguments, in their order."""
+
     def input_name(self, k: int) -> str: ...
 
     def output_name(self, k: int) -> str: ...
@@ -54,7 +57,10 @@ class Rule(Protocol):
         """The value that the operator wrote to output k."""
 
     def GO(self, k: int) -> Ref:
-        """The dense gradient of output k; raises `GradientNotProvided` when there is none (zeros are then supplied)."""
+        """The dense gradient of output k; without one the use is refused (or zeros are supplied, if the caller asked)."""
+
+    def GO_or_zeros(self, k: int) -> Ref:
+        """The dense gradient of output k; zeros when there is none (Split, where leaving it out would be wrong)."""
 
     def has_GO(self, k: int) -> bool:
         """Whether output k has a gradient, dense or sparse."""

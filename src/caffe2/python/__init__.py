@@ -1,0 +1,1 @@
+"""Caffe2's Python modules, as facades of netgrad's."""

@@ -1,0 +1,5 @@
+"""Caffe2's `context`."""
+
+from netgrad.facade import facade
+
+facade(__name__, {"netgrad.graph.context": "DefaultManaged Managed"})
