@@ -1,0 +1,408 @@
+"""Reductions over looked-up rows of a table (embedding bags), and their derivatives.
+
+The table's gradient is sparse: the indices that were looked up, and one row for each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from netgrad.graph.arguments import Int, Ints
+from netgrad.graph.declaration import In, Operator, Out, between
+from netgrad.graph.rules import Rule
+from netgrad.graph.shapes import TensorType
+from netgrad.ops._rows import (
+    as_index,
+    check_indices,
+    check_lengths,
+    places,
+    rows_like,
+    rows_of,
+    segment_mean,
+    segment_sum,
+    sorted_segments,
+    spread,
+    unsorted_segments,
+)
+from netgrad.ops.segments import (
+    GO,
+    GRAD_ON_WEIGHTS,
+    LENGTHS,
+    NUM_SEGMENTS,
+    SCALARS,
+    SORTED_IDS,
+    UNSORTED_IDS,
+    Kernel,
+    LengthsGradient,
+    LengthsReduction,
+    Reduce,
+    SegmentGradient,
+    SegmentReduction,
+    UnsortedReduction,
+    WeightedGradient,
+    from_lengths,
+    from_sorted_ids,
+    from_unsorted_ids,
+    refuse_grad_on_weights,
+    weight_gradient,
+    weighted,
+    weighted_from_lengths,
+    weighted_from_sorted_ids,
+    weighted_from_unsorted_ids,
+)
+
+TABLE = In("DATA", "(D, ...), float or half")
+INDICES = In("INDICES", "(N,) int: rows of DATA")
+INDICES_SHAPE = In("INDICES", "(N,) int", shape_only=True)
+
+
+def lookup(xp: Any, table: Any, indices: Any) -> Any:
+    """Rows of the table, (N, ...). Half-precision rows come as float32, in which Caffe2 adds them up."""
+    if indices.ndim != 1:
+        raise ValueError(f"INDICES must be one-dimensional, found shape {tuple(indices.shape)}")
+    rows = xp.take(table, check_indices(xp, indices, table.shape[0]), axis=0)
+    return xp.astype(rows, xp.float32) if rows.dtype == xp.float16 else rows
+
+
+def at_lengths(reduce: Reduce) -> Kernel:
+    def kernel(xp: Any, DATA: Any, INDICES: Any, LENGTHS: Any) -> Any:
+        rows = lookup(xp, DATA, INDICES)
+        return reduce(xp, rows, spread(xp, LENGTHS, rows.shape[0]), LENGTHS.shape[0])
+
+    return kernel
+
+
+def at_sorted_ids(reduce: Reduce) -> Kernel:
+    def kernel(xp: Any, DATA: Any, INDICES: Any, SEGMENT_IDS: Any) -> Any:
+        rows = lookup(xp, DATA, INDICES)
+        return reduce(xp, rows, *sorted_segments(xp, SEGMENT_IDS, rows.shape[0]))
+
+    return kernel
+
+
+def at_unsorted_ids(reduce: Reduce) -> Kernel:
+    def kernel(xp: Any, DATA: Any, INDICES: Any, SEGMENT_IDS: Any, *, num_segments: int) -> Any:
+        rows = lookup(xp, DATA, INDICES)
+        return reduce(xp, rows, *unsorted_segments(xp, SEGMENT_IDS, rows.shape[0], num_segments))
+
+    return kernel
+
+
+def slice_of(type: str, *operands: int, indices: int) -> Callable[[Rule], None]:
+    """The rule: the table's gradient is (``indices``, values), the values made by ``type`` from the inputs
+    ``operands``, where -1 stands for the output's gradient."""
+    def rule(op: Rule) -> None:
+        if op.arg("grad_on_weights", 0):
+            refuse_grad_on_weights(op)
+        op.emit(type, [op.GO(0) if k == -1 else op.I(k) for k in operands], [op.GI_values(0)])
+        op.set_GI_slice(0, op.I(indices), op.GI_values(0))
+
+    return rule
+
+
+# ---- bags by lengths
+
+
+class SparseReduction(LengthsReduction, abstract=True):
+    inputs = [TABLE, INDICES, LENGTHS]
+
+    def shape(DATA: TensorType, *others: TensorType, **arguments: Any) -> TensorType:
+        out = rows_like(rows_of(others[-1]), DATA)
+        return out.with_dtype("float32") if out.dtype == "float16" else out
+
+
+class SparseLengthsSum(SparseReduction):
+    """The sum of each bag's rows of the table."""
+
+    gradient = slice_of("SparseLengthsIndicesInGradientSumGradient", -1, 2, 1, indices=1)
+    kernel = at_lengths(segment_sum)
+
+
+class SparseLengthsMean(SparseReduction):
+    """The mean of each bag's rows of the table."""
+
+    gradient = slice_of("SparseLengthsIndicesInGradientMeanGradient", -1, 2, 1, indices=1)
+    kernel = at_lengths(segment_mean)
+
+
+class SparseLengthsMax(Operator):
+    """Named by Caffe2's registry for one engine, without a schema or a kernel; it cannot run."""
+
+    inputs = [In("inputs", "as for SparseLengthsSum", variadic=True, optional=True)]
+    outputs = [Out("outputs", variadic=True, optional=True)]
+
+
+class SparseLengthsWeightedSum(SparseReduction):
+    """The sum of each bag's rows of the table, each times its weight."""
+
+    inputs = [TABLE, SCALARS, INDICES, LENGTHS]
+    arguments = [GRAD_ON_WEIGHTS]
+
+    def kernel(xp: Any, DATA: Any, SCALARS: Any, INDICES: Any, LENGTHS: Any) -> Any:
+        rows = weighted(xp, lookup(xp, DATA, INDICES), SCALARS)
+        return segment_sum(xp, rows, spread(xp, LENGTHS, rows.shape[0]), LENGTHS.shape[0])
+
+    def gradient(op: Rule) -> None:
+        if op.arg("grad_on_weights", 0):
+            op.emit("SparseLengthsIndicesInGradientWeightedSumWithMainInputGradient",
+                    [op.I(1), op.GO(0), op.I(3), op.I(0), op.I(2)], [op.GI_values(0), op.GI(1)])
+        else:
+            op.emit("SparseLengthsIndicesInGradientWeightedSumGradient", [op.I(1), op.GO(0), op.I(3), op.I(2)],
+                    [op.GI_values(0)])
+        op.set_GI_slice(0, op.I(2), op.GI_values(0))
+
+
+class SparseLengthsPositionalWeightedSum(SparseReduction):
+    """The sum of each bag's rows of the table, the row at place p of its bag times WEIGHT[p]."""
+
+    inputs = [TABLE, In("WEIGHT", "(P,): the weight of each place in a bag"), INDICES, LENGTHS]
+
+    def kernel(xp: Any, DATA: Any, WEIGHT: Any, INDICES: Any, LENGTHS: Any) -> Any:
+        rows = lookup(xp, DATA, INDICES)
+        segments = spread(xp, LENGTHS, rows.shape[0])
+        place = check_indices(xp, places(xp, as_index(xp, LENGTHS), segments), WEIGHT.shape[0], "places in a bag")
+        return segment_sum(xp, weighted(xp, rows, xp.take(WEIGHT, place, axis=0)), segments, LENGTHS.shape[0])
+
+
+class SparseLengthsSumGradient(LengthsGradient):
+    """Values of the table's gradient of SparseLengthsSum, their number known from the lengths alone."""
+
+    kernel = from_lengths(mean=False)
+
+
+class SparseLengthsMeanGradient(LengthsGradient):
+    """Values of the table's gradient of SparseLengthsMean, their number known from the lengths alone."""
+
+    kernel = from_lengths(mean=True)
+
+
+class SparseLengthsIndicesInGradientSumGradient(LengthsGradient):
+    """Values of the table's gradient of SparseLengthsSum."""
+
+    inputs = [GO, LENGTHS, INDICES_SHAPE]
+    kernel = from_lengths(mean=False)
+
+
+class SparseLengthsIndicesInGradientMeanGradient(LengthsGradient):
+    """Values of the table's gradient of SparseLengthsMean."""
+
+    inputs = [GO, LENGTHS, INDICES_SHAPE]
+    kernel = from_lengths(mean=True)
+
+
+class SparseLengthsWeightedSumGradient(WeightedGradient):
+    """Values of the table's gradient of SparseLengthsWeightedSum."""
+
+    kernel = weighted_from_lengths
+
+
+class SparseLengthsIndicesInGradientWeightedSumGradient(WeightedGradient):
+    """Values of the table's gradient of SparseLengthsWeightedSum."""
+
+    inputs = [SCALARS, GO, LENGTHS, INDICES_SHAPE]
+    kernel = weighted_from_lengths
+
+
+class WithMainInputGradient(WeightedGradient, abstract=True):
+    """Base of the derivatives of SparseLengthsWeightedSum by the table (values only) and by the weights."""
+
+    inputs = [SCALARS, GO, LENGTHS, TABLE, INDICES]
+    outputs = [Out("data_grads", "(N, ...)"), Out("scalar_grads", "(N,)", optional=True)]
+
+    def shape(SCALARS: TensorType, segment_grads: TensorType, *others: TensorType) -> tuple[TensorType, ...]:
+        return rows_like(rows_of(SCALARS), segment_grads), SCALARS
+
+    def kernel(xp: Any, SCALARS: Any, segment_grads: Any, LENGTHS: Any, DATA: Any, INDICES: Any) -> Any:
+        gradient = xp.take(segment_grads, spread(xp, LENGTHS, SCALARS.shape[0]), axis=0)
+        rows = lookup(xp, DATA, INDICES)
+        return weighted(xp, gradient, SCALARS), weight_gradient(xp, rows, gradient)
+
+
+class SparseLengthsIndicesInGradientWeightedSumWithMainInputGradient(WithMainInputGradient):
+    """Derivatives of SparseLengthsWeightedSum: values of the table's gradient, and the gradient of the weights."""
+
+    outputs = [Out("data_grads", "(N, ...)"), Out("scalar_grads", "(N,)")]
+
+
+class SparseLengthsWeightedSumWithMainInputGradient(WithMainInputGradient):
+    """Derivatives of SparseLengthsWeightedSum: values of the table's gradient, and the gradient of the weights."""
+
+    num_outputs = between(1, None)
+
+
+# ---- bags by segment ids
+
+
+class SparseSortedSegmentSum(SegmentReduction):
+    """The sum of each segment's rows of the table."""
+
+    inputs = [TABLE, INDICES, SORTED_IDS]
+    gradient = slice_of("SortedSegmentSumGradient", -1, 2, indices=1)
+    kernel = at_sorted_ids(segment_sum)
+
+
+class SparseSortedSegmentMean(SegmentReduction):
+    """The mean of each segment's rows of the table."""
+
+    inputs = [TABLE, INDICES, SORTED_IDS]
+    gradient = slice_of("SortedSegmentMeanGradient", -1, 2, indices=1)
+    kernel = at_sorted_ids(segment_mean)
+
+
+class SparseSortedSegmentWeightedSum(SegmentReduction):
+    """The sum of each segment's rows of the table, each times its weight."""
+
+    inputs = [TABLE, SCALARS, INDICES, SORTED_IDS]
+    arguments = [GRAD_ON_WEIGHTS]
+    gradient = slice_of("SortedSegmentWeightedSumGradient", 1, -1, 3, indices=2)
+
+    def kernel(xp: Any, DATA: Any, SCALARS: Any, INDICES: Any, SEGMENT_IDS: Any) -> Any:
+        rows = weighted(xp, lookup(xp, DATA, INDICES), SCALARS)
+        return segment_sum(xp, rows, *sorted_segments(xp, SEGMENT_IDS, rows.shape[0]))
+
+
+class SparseSortedSegmentSumGradient(SegmentGradient):
+    """Values of the table's gradient of SparseSortedSegmentSum."""
+
+    kernel = from_sorted_ids(mean=False)
+
+
+class SparseSortedSegmentMeanGradient(SegmentGradient):
+    """Values of the table's gradient of SparseSortedSegmentMean."""
+
+    kernel = from_sorted_ids(mean=True)
+
+
+class SparseSortedSegmentWeightedSumGradient(WeightedGradient):
+    """Values of the table's gradient of SparseSortedSegmentWeightedSum."""
+
+    inputs = [SCALARS, GO, SORTED_IDS]
+    kernel = weighted_from_sorted_ids
+
+
+class SparseUnsortedSegmentSum(UnsortedReduction):
+    """The sum of each segment's rows of the table."""
+
+    inputs = [TABLE, INDICES, UNSORTED_IDS]
+    gradient = slice_of("UnsortedSegmentSumGradient", -1, 2, indices=1)
+    kernel = at_unsorted_ids(segment_sum)
+
+
+class SparseUnsortedSegmentMean(UnsortedReduction):
+    """The mean of each segment's rows of the table."""
+
+    inputs = [TABLE, INDICES, UNSORTED_IDS]
+    gradient = slice_of("UnsortedSegmentMeanGradient", -1, 2, indices=1)
+    kernel = at_unsorted_ids(segment_mean)
+
+
+class SparseUnsortedSegmentWeightedSum(UnsortedReduction):
+    """The sum of each segment's rows of the table, each times its weight."""
+
+    inputs = [TABLE, SCALARS, INDICES, UNSORTED_IDS]
+    arguments = [NUM_SEGMENTS, GRAD_ON_WEIGHTS]
+    gradient = slice_of("UnsortedSegmentWeightedSumGradient", 1, -1, 3, indices=2)
+
+    def kernel(xp: Any, DATA: Any, SCALARS: Any, INDICES: Any, SEGMENT_IDS: Any, *, num_segments: int) -> Any:
+        rows = weighted(xp, lookup(xp, DATA, INDICES), SCALARS)
+        return segment_sum(xp, rows, *unsorted_segments(xp, SEGMENT_IDS, rows.shape[0], num_segments))
+
+
+class SparseUnsortedSegmentSumGradient(SegmentGradient):
+    """Values of the table's gradient of SparseUnsortedSegmentSum."""
+
+    inputs = [GO, UNSORTED_IDS]
+    kernel = from_unsorted_ids(mean=False)
+
+
+class SparseUnsortedSegmentMeanGradient(SegmentGradient):
+    """Values of the table's gradient of SparseUnsortedSegmentMean."""
+
+    inputs = [GO, UNSORTED_IDS]
+    kernel = from_unsorted_ids(mean=True)
+
+
+class SparseUnsortedSegmentWeightedSumGradient(WeightedGradient):
+    """Values of the table's gradient of SparseUnsortedSegmentWeightedSum."""
+
+    inputs = [SCALARS, GO, UNSORTED_IDS]
+    kernel = weighted_from_unsorted_ids
+
+
+# ---- a table as a product of three small tensors
+
+
+class TTSparseLengthsSum(Operator):
+    """SparseLengthsSum over a table held in tensor-train form: row (i0, i1, i2) is the product of three cores' slices.
+
+    Core k has shape (factor_i[k], ranks[k], factor_j[k], ranks[k + 1]); i0 runs fastest in a row's number.
+    Source: Oseledets 2011, https://doi.org/10.1137/090752286.
+    """
+
+    inputs = [In("core0"), In("core1"), In("core2"), In("index", "(N,) int"), LENGTHS]
+    outputs = [
+        Out("OUTPUT", "(S, emb_size)"),
+        Out("core0_output", "the first core's slices, kept for the gradient", differentiable=False),
+        Out("core1_output", "products of two cores' slices, kept for the gradient", differentiable=False),
+        Out("indices", "(N, 3) int: i0, i1, i2 of each row", differentiable=False),
+    ]
+    arguments = [
+        Ints("factor_i", (1, 1, 1), "the table's number of rows, in three factors"),
+        Ints("factor_j", (1, 1, 1), "the width of a row, in three factors"),
+        Ints("ranks", (1, 1, 1, 1)), Int("emb_size", 64, "the width of a row"),
+    ]
+
+    def shape(core0: TensorType, core1: TensorType, core2: TensorType, index: TensorType, lengths: TensorType, *,
+              factor_i: Any, factor_j: Any, ranks: Any, emb_size: int) -> tuple[TensorType, ...]:
+        n = rows_of(index)
+        return (TensorType(core0.dtype, (rows_of(lengths), emb_size)),
+                TensorType(core0.dtype, (n, factor_j[0], ranks[1])),
+                TensorType(core0.dtype, (n, factor_j[0] * factor_j[1], ranks[2])),
+                TensorType("int64", (n, 3)))
+
+    def kernel(xp: Any, core0: Any, core1: Any, core2: Any, index: Any, lengths: Any, *, factor_i: Any,
+               factor_j: Any, ranks: Any, emb_size: int) -> Any:
+        f0, f1, f2 = factor_i
+        index = check_indices(xp, index, f0 * f1 * f2, "index")
+        parts = xp.stack([index % f0, (index // f0) % f1, index // (f0 * f1)], axis=1)
+        n = index.shape[0]
+        first = xp.reshape(xp.take(core0, parts[:, 0], axis=0), (n, factor_j[0], ranks[1]))
+        second = xp.reshape(first @ _matrix(xp, core1, parts[:, 1]), (n, factor_j[0] * factor_j[1], ranks[2]))
+        rows = xp.reshape(second @ _matrix(xp, core2, parts[:, 2]), (n, emb_size))
+        return segment_sum(xp, rows, spread(xp, lengths, n), lengths.shape[0]), first, second, parts
+
+    def gradient(op: Rule) -> None:
+        op.emit("TTSparseLengthsSumGradient",
+                [op.I(0), op.I(1), op.I(2), op.I(4), op.O(1), op.O(2), op.O(3), op.GO(0)],
+                [op.GI(0), op.GI(1), op.GI(2)])
+
+
+def _matrix(xp: Any, core: Any, index: Any) -> Any:
+    """Slices of a core as matrices: (N, rank, factor * next rank)."""
+    return xp.reshape(xp.take(core, index, axis=0), (index.shape[0], core.shape[1], core.shape[2] * core.shape[3]))
+
+
+class TTSparseLengthsSumGradient(Operator):
+    """Derivatives of TTSparseLengthsSum by its three cores."""
+
+    inputs = [In("core0", shape_only=True), In("core1"), In("core2"), LENGTHS, In("core0_output"), In("core1_output"),
+              In("indices", "(N, 3) int"), In("dY", "(S, emb_size)")]
+    outputs = [Out("dcore0"), Out("dcore1"), Out("dcore2")]
+    internal = True
+
+    def shape(core0: TensorType, core1: TensorType, core2: TensorType, *others: TensorType) -> tuple[TensorType, ...]:
+        return core0, core1, core2
+
+    def kernel(xp: Any, core0: Any, core1: Any, core2: Any, lengths: Any, first: Any, second: Any, parts: Any,
+               dY: Any) -> Any:
+        n = parts.shape[0]
+        d_rows = xp.take(dY, spread(xp, check_lengths(xp, lengths), n), axis=0)
+        d_third = xp.reshape(d_rows, (n, second.shape[1], core2.shape[2] * core2.shape[3]))
+        d_core2 = xp.matrix_transpose(second) @ d_third
+        d_second = xp.reshape(d_third @ xp.matrix_transpose(_matrix(xp, core2, parts[:, 2])),
+                              (n, first.shape[1], core1.shape[2] * core1.shape[3]))
+        d_core1 = xp.matrix_transpose(first) @ d_second
+        d_first = d_second @ xp.matrix_transpose(_matrix(xp, core1, parts[:, 1]))
+        return tuple(segment_sum(xp, xp.reshape(d, (n, *core.shape[1:])), parts[:, k], core.shape[0])
+                     for k, (core, d) in enumerate(((core0, d_first), (core1, d_core1), (core2, d_core2))))
