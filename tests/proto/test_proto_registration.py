@@ -59,8 +59,10 @@ import {module}
 
 @pytest.mark.parametrize("module", ["netgrad.proto", "netgrad.proto.metanet_pb2", "caffe2.proto.caffe2_pb2"])
 @pytest.mark.parametrize("name", ["caffe2/proto/caffe2.proto", "elsewhere.proto"])
-def test_foreign_definitions_give_one_sentence(name, module):
-    line = last_line(run(FOREIGN.format(name=name, module=module)))
+@pytest.mark.parametrize("implementation", ["upb", "python"])
+def test_foreign_definitions_give_one_sentence(implementation, name, module):
+    program = FOREIGN.format(name=name, module=module)
+    line = last_line(run(program, PROTOCOL_BUFFERS_PYTHON_IMPLEMENTATION=implementation))
     assert line.startswith("ImportError: netgrad.proto: another package of this process has registered its own")
     assert "uninstall that package" in line
 

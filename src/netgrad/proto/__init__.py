@@ -8,11 +8,11 @@ from __future__ import annotations
 
 try:
     from . import caffe2_legacy_pb2, caffe2_pb2, hsm_pb2, metanet_pb2, predictor_consts_pb2, prof_dag_pb2, torch_pb2
-except TypeError as conflict:
+except (TypeError, KeyError) as conflict:  # of protobuf in C; of protobuf in Python, for a file of the same name
     raise ImportError(
         "netgrad.proto: another package of this process has registered its own definitions of Caffe2's protobuf "
         "messages, and protobuf allows only one; uninstall that package (an old torch wheel is one) or do not "
-        f"import it beside netgrad [protobuf says: {' '.join(str(conflict).split())}]"
+        f"import it beside netgrad ({type(conflict).__name__}: {' '.join(str(conflict).split())})"
     ) from None
 
 from .files import FormatError, read_any, read_message, read_net, replace_file, write_net
