@@ -10,6 +10,7 @@ facade(__name__, {
     "netgrad.graph.operator": """
         CreateOperator CreatePythonOperator DataType GetIndexFromGradientList GradientSlice IsOperator IsOperatorWithEngine
         _RegisterPythonImpl""",
+    "netgrad.autodiff.backward": "GradientRegistry IR",
     "netgrad.graph.net": "Net",
 }, {
     "caffe2_pb2": "netgrad.proto.caffe2_pb2",

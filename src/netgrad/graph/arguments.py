@@ -215,3 +215,25 @@ UNIVERSAL = frozenset({
     "shared_buffer", "float16_compute", "is_test", "engine", "use_grad_hack", "net_position", "debug_info",
     "enable_tensor_core", "broadcast", "op_type", "input_device_option", "parallel_execution", "cudnn_state",
 })
+
+
+def parse_arguments(table: Any, op: Any) -> dict[str, Any]:
+    """The declared arguments of an OperatorDef by name, defaults filled in.
+
+    Raises:
+        ArgumentError: one is missing or of the wrong kind; the message names it.
+    """
+    given = {argument.name: argument for argument in op.arg}
+    values = {}
+    for name, declared in table.items():
+        argument = given.get(name)
+        if argument is None:
+            if declared.required:
+                raise ArgumentError(f"{op.type} needs the argument {name!r} ({declared.kind})")
+            values[name] = declared.default
+            continue
+        try:
+            values[name] = declared.convert(argument)
+        except ValueError as problem:
+            raise ArgumentError(f"{op.type}: the argument {name!r} should be {declared.kind}, it {problem}") from None
+    return values

@@ -142,6 +142,8 @@ class Operator:
     effects: ClassVar[frozenset[str] | set[str]] = frozenset()
     #: runs on the host through NumPy whatever the backend is (strings, opaque blobs)
     host: ClassVar[bool] = False
+    #: tensors of strings are taken too, and then the reference kernel runs on NumPy arrays of ``bytes`` objects
+    strings: ClassVar[bool] = False
     #: made by gradient rules, not by people
     internal: ClassVar[bool] = False
     #: an example for the catalogue and its test: (feeds, what OperatorDef, expected outputs), for later

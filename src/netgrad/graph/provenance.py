@@ -75,10 +75,16 @@ class Provenance:
             for column in (self.codes, self.offsets, self.types, self.outputs):
                 del column[position:]  # type: ignore[attr-defined]
 
-    def inherit(self, position: int, op: Any, source: int) -> None:
-        """The operator at a position (a gradient) comes from where the one at ``source`` does."""
-        code, offset = (self.codes[source], self.offsets[source]) if source < len(self.codes) else (None, 0)
-        self.record(position, op.type, op.output[0] if op.output else "", code, offset)
+    def inherit(self, position: int, sources: list[int], types: list[str], outputs: list[str]) -> None:
+        """Operators that follow from a position on (gradients) come from where those at ``sources`` do; -1: unknown."""
+        missing = position - len(self.codes)
+        if missing:
+            self._resize(missing, position)
+        codes, offsets = self.codes, self.offsets
+        self.codes.extend([codes[k] if k >= 0 else None for k in sources])
+        self.offsets.extend([offsets[k] if k >= 0 else 0 for k in sources])
+        self.types.extend(types)
+        self.outputs.extend(outputs)
 
     def insert(self, position: int, type: str, output: str, code: CodeType | None, offset: int) -> None:
         """Notes an operator that was put between others."""

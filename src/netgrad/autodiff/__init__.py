@@ -1,0 +1,1 @@
+"""How a net becomes its backward pass: walk, accumulation, verifier, explanation. `docs/backward.md` tells the whole."""

@@ -1,0 +1,71 @@
+"""``overwritten="save"``: where forward values that the backward pass needs are put aside before they are overwritten."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from netgrad.proto import caffe2_pb2
+
+if TYPE_CHECKING:
+    from netgrad.autodiff.verifier import Lost, Verifier
+    from netgrad.autodiff.walk import Walk
+
+#: operators whose output is a copy of their input, in storage of its own
+_COPIES = frozenset({"Copy", "EnsureCPUOutput", "CopyFromCPUInput"})
+
+
+@dataclass
+class Plan:
+    """What must change in the forward operators.
+
+    Attributes:
+        copies: forward operator -> Copy operators that go before it.
+        renames: (forward operator, output position) -> new name, for values that nothing else could ever read.
+        saved: new name -> forward value.
+    """
+
+    copies: dict[int, list[Any]] = field(default_factory=dict)
+    renames: dict[tuple[int, int], str] = field(default_factory=dict)
+    saved: dict[str, int] = field(default_factory=dict)
+
+
+def put_aside(walk: Walk, verifier: Verifier, lost: list[Lost], plan: Plan) -> None:
+    """Extends the plan so that every lost value survives; each is copied once, or found where a copy lies already.
+
+    A value is copied just before the operator that overwrites it, on that operator's device.
+    """
+    forward, names = walk.forward, walk.names
+    overwriter = {older: newer for newer, older in forward.older.items()}
+    copies = _surviving_copies(walk)
+    survivors = {entry.value: copies[entry.value] for entry in lost if entry.value in copies}
+    if survivors:
+        for record in walk.records:
+            record.inputs[:] = [survivors.get(v, v) for v in record.inputs]
+        verifier.results = [survivors.get(v, v) for v in verifier.results]
+    for entry in lost:
+        value = entry.value
+        if value in survivors:
+            continue
+        original = names[value]
+        index = forward.producer[overwriter[value]]
+        name = verifier.fresh.unused(f"{original}_saved")
+        if forward.producer[value] == index:  # written twice by one operator: nothing could ever read this one
+            plan.renames[index, forward.outs[index].index(value)] = name
+        else:
+            copy = caffe2_pb2.OperatorDef(type="Copy", input=[original], output=[name])
+            if forward.ops[index].HasField("device_option"):
+                copy.device_option.CopyFrom(forward.ops[index].device_option)
+            plan.copies.setdefault(index, []).append(copy)
+        names[value] = name
+        plan.saved[name] = value
+
+
+def _surviving_copies(walk: Walk) -> dict[int, int]:
+    """Forward values of which a copy is still there in the end, and the copy."""
+    forward = walk.forward
+    found: dict[int, int] = {}
+    for op, row, made in zip(forward.ops, forward.ins, forward.outs):
+        if len(row) == 1 and len(made) == 1 and op.type in _COPIES and forward.current[walk.names[made[0]]] == made[0]:
+            found.setdefault(row[0], made[0])
+    return found

@@ -1,0 +1,208 @@
+"""The verifier: every read of the backward pass sees the version that was meant.
+
+It plays the operators once, keeping for each name the value that it holds. A read whose name holds another value than the
+one meant is mended by renaming, as long as an emitted operator made one of the two; a forward value that a later forward
+operator overwrote cannot be mended without changing the forward net, and is reported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from netgrad.graph import registry
+
+if TYPE_CHECKING:
+    from netgrad.autodiff.walk import Walk
+
+
+@dataclass
+class Lost:
+    """A forward value that the backward pass needs and that was overwritten.
+
+    Attributes:
+        value: the forward value.
+        readers: emitted operators (positions in the walk's records) that need it; -1 stands for the returned map.
+    """
+
+    value: int
+    readers: list[int] = field(default_factory=list)
+
+
+class Names:
+    """Hands out names that nothing in the net or the pass uses."""
+
+    def __init__(self, taken: Iterable[str]) -> None:
+        self._taken = set(taken)
+        self._counters: dict[str, int] = {}
+
+    def fresh(self, name: str) -> str:
+        count = self._counters.get(name, 0)
+        while True:
+            count += 1
+            candidate = f"{name}_{count}"
+            if candidate not in self._taken:
+                self._counters[name] = count
+                self._taken.add(candidate)
+                return candidate
+
+    def unused(self, name: str) -> str:
+        """The name itself if it is free, else a fresh one."""
+        if name in self._taken:
+            return self.fresh(name)
+        self._taken.add(name)
+        return name
+
+
+class Verifier:
+    """One pass over the walk's records, from what the names hold after the forward operators.
+
+    Args:
+        walk: the finished walk; its table of names is mended in place.
+        results: values that must be intact in the end (the gradients of the returned map, given gradients).
+        protected: names that the pass must not write (the results of earlier passes over the same net).
+    """
+
+    def __init__(self, walk: Walk, results: Iterable[int], protected: Iterable[str] = ()) -> None:
+        self.walk = walk
+        self.results = list(results)
+        self.lost: dict[int, Lost] = {}
+        self._fresh: Names | None = None
+        self._protected = protected
+        self._holds: dict[str, int] = {}
+        #: emitted value -> the emitted value whose name it took
+        self._displaced: dict[int, int] = {}
+        self._makers: dict[int, int] | None = None
+
+    @property
+    def fresh(self) -> Names:
+        if self._fresh is None:
+            self._fresh = Names([*self.walk.names, *self._protected])
+        return self._fresh
+
+    def run(self, saved: dict[str, int] | None = None) -> list[Lost]:
+        """Plays the pass; returns the forward values that are needed and lost, in the order of discovery.
+
+        ``saved`` are names under which forward values were put aside.
+        """
+        walk, names = self.walk, self.walk.names
+        self.lost, self._displaced = {}, {}
+        holds = self._holds = {**walk.forward.current, **walk.externals, **(saved or {})}
+        for name in self._protected:
+            holds.setdefault(name, 0)  # stands for "somebody else's"
+        forward_size, pinned, displaced = walk.forward.size, walk.pinned, self._displaced
+        late = set(walk.externals.values())
+        find = holds.get
+        for position, (_, inputs, outputs, _, _) in enumerate(walk.records):
+            for k, value in enumerate(inputs):
+                if find(names[value]) != value:
+                    self._mend(position, k, value)
+            for value in outputs:
+                before = find(names[value])
+                if before is not None:
+                    if (before < forward_size or before in late) and value not in pinned and value != walk.unwanted:
+                        names[value] = self.fresh.fresh(names[value])
+                    else:
+                        displaced[value] = before
+                holds[names[value]] = value
+        for value in self.results:
+            if find(names[value]) != value:
+                self._mend(-1, 0, value)
+        return list(self.lost.values())
+
+    def _mend(self, position: int, k: int, value: int) -> None:
+        """Makes a read see its value: by renaming, or not at all when a forward operator overwrote it."""
+        walk = self.walk
+        names, holds = walk.names, self._holds
+        name = names[value]
+        if value < walk.forward.size:
+            if position < 0 or not self._shape_serves(position, k, value, holds.get(name)):
+                self.lost.setdefault(value, Lost(value)).readers.append(position)
+            return
+        clobberers = []
+        holder = holds.get(name)
+        while holder is not None and holder != value and self._may_rename(holder):
+            clobberers.append(holder)
+            holder = self._displaced.get(holder)
+        if holder != value:
+            clobberers = [value]
+        for changed in clobberers:
+            names[changed] = self.fresh.fresh(name)
+            holds[names[changed]] = changed
+        if holder == value:
+            holds[name] = value
+
+    def _may_rename(self, value: int) -> bool:
+        """Whether an emitted value may leave the name of the operand that it overwrites."""
+        walk = self.walk
+        if value < walk.forward.size or value in walk.pinned:
+            return False
+        if self._makers is None:
+            self._makers = {v: n for n, record in enumerate(walk.records) for v in record.outputs}
+        maker = self._makers.get(value)
+        if maker is None:
+            return False
+        record = walk.records[maker]
+        declaration = registry.find(record.type)
+        required = declaration.inplace_required if declaration is not None else ()
+        return all(o != record.outputs.index(value) for _, o in required)
+
+    # shape-only reads
+
+    def _shape_serves(self, position: int, k: int, value: int, holder: int | None) -> bool:
+        """Whether the read needs only a shape, and what the name holds now has that shape for certain."""
+        walk = self.walk
+        record = walk.records[position]
+        declaration = registry.find(record.type)
+        if holder is None or holder >= walk.forward.size or declaration is None:
+            return False
+        if declaration.shape_only is not None:
+            from netgrad.autodiff.encoding import decode_rest
+            from netgrad.graph.arguments import parse_arguments
+
+            arguments = parse_arguments(declaration.argument_table, decode_rest(record.rest))
+            if k not in declaration.shape_only(arguments, len(record.inputs)):
+                return False
+        else:
+            slot = declaration.slot(declaration.inputs, k)
+            if slot is None or not slot.shape_only:
+                return False
+        return self._same_shape(value, holder)
+
+    def _same_shape(self, value: int, newer: int) -> bool:
+        """Whether in-place operators led from one version of a name to another without touching its shape."""
+        from netgrad.graph.arguments import parse_arguments
+
+        forward = self.walk.forward
+        while newer != value:
+            older = forward.older.get(newer)
+            maker = forward.producer[newer]
+            if older is None or maker < 0:
+                return False
+            declaration = registry.find(forward.ops[maker].type)
+            if declaration is None:
+                return False
+            if forward.producer[older] == maker:  # one operator wrote the name twice
+                alike = declaration.outputs_alike
+                if alike is None or not alike(parse_arguments(declaration.argument_table, forward.ops[maker]), len(forward.ins[maker])):
+                    return False
+            elif older not in forward.ins[maker] or not declaration.inplace_keeps_shape or not \
+                    declaration.may_be_inplace(forward.ins[maker].index(older), forward.outs[maker].index(newer)):
+                return False
+            newer = older
+        return True
+
+
+def order_sums(walk: Walk) -> None:
+    """Sum may run in place on its first operand alone: the operand that shares the result's name goes first."""
+    names = walk.names
+    for position in walk.sums:
+        record = walk.records[position]
+        result = names[record.outputs[0]]
+        terms = record.inputs
+        for k, term in enumerate(terms):
+            if names[term] == result:
+                if k:
+                    terms[0], terms[k] = terms[k], terms[0]
+                break

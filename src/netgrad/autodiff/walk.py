@@ -1,0 +1,336 @@
+"""The backward walk: from the last operator to the first, rules emit operators and cotangents add up.
+
+The walk never looks at names to find a gradient: cotangents belong to SSA values. Names are a policy on top, chosen to be
+Caffe2's: ``<blob>_grad`` for a gradient, ``_<name>_autosplit_<n>`` for further contributions to one blob. Where that policy
+lets two values that are both still needed share a name, the verifier changes one of them afterwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from operator import itemgetter
+from typing import Any, NamedTuple
+
+from netgrad.autodiff import accumulate, encoding, python_rules
+from netgrad.autodiff.encoding import Record
+from netgrad.autodiff.errors import MissingOutputGradientError, MissingRuleError, describe
+from netgrad.autodiff.forward import Forward
+from netgrad.autodiff.rule_context import Cotangent, RuleContext
+from netgrad.graph import registry
+from netgrad.graph.rules import Emits, GradientNotProvided, NoGradient, NoRule
+
+_NOT_SEEN: Any = object()
+
+
+class Contribution(NamedTuple):
+    """One summand of a cotangent."""
+
+    gradient: Cotangent
+    #: whether an operator emitted for this contribution writes it (else it passes through, or the caller gave it);
+    #: of a slice, whether its indices and its values are
+    computed: bool | tuple[bool, bool]
+    #: the DeviceOption it is made under, or None
+    device: Any
+
+
+class Template(NamedTuple):
+    """An `Emits` rule compiled for an operator with given numbers of inputs and outputs."""
+
+    type: str
+    field: str
+    #: picks the operands out of inputs + outputs + output gradients
+    operands: Any
+    single: bool
+    #: outputs whose gradients it reads
+    gradients: tuple[int, ...]
+    #: inputs whose gradients it writes
+    targets: tuple[int, ...]
+    copy_arguments: bool
+    #: inputs without a gradient
+    rest: tuple[int, ...]
+
+
+@lru_cache(maxsize=None)
+def compile_template(rule: Emits, num_inputs: int, num_outputs: int) -> Template | None:
+    """The rule as positions; None when it refers to inputs or outputs that this use of the operator lacks."""
+    offsets = {"I": (0, num_inputs), "O": (num_inputs, num_outputs), "GO": (num_inputs + num_outputs, num_outputs)}
+    picked = []
+    for kind, k in rule.inputs:
+        offset, count = offsets[kind]
+        if k >= count:
+            return None
+        picked.append(offset + k)
+    targets = tuple(k for _, k in rule.outputs)
+    if not picked or any(k >= num_inputs for k in targets):
+        return None
+    return Template(rule.type, encoding.type_field(rule.type) + encoding.argument_fields(dict(rule.arguments)),
+                    itemgetter(*picked), len(picked) == 1, tuple(k for kind, k in rule.inputs if kind == "GO"), targets,
+                    rule.copy_arguments, tuple(k for k in range(num_inputs) if k not in targets))
+
+
+class Walk:
+    """One backward pass in the making.
+
+    Args:
+        ops: the forward OperatorDefs.
+        wrt: names of the blobs whose gradients are asked for; None: all.
+        fill_missing: whether a rule that needs the gradient of an output that has none gets zeros.
+        bridge_devices: whether contributions on several devices are copied to the first one's (else refused).
+        line_of: operator index -> the Python line that wrote it, or None.
+    """
+
+    def __init__(self, ops: Sequence[Any], *, wrt: Iterable[str] | None = None, fill_missing: bool = False,
+                 bridge_devices: bool = False, line_of: Any = None) -> None:
+        self.forward = forward = Forward(ops)
+        self.names = forward.names
+        self.fill_missing = fill_missing
+        self.bridge_devices = bridge_devices
+        self.line_of = line_of
+        self.records: list[Record] = []
+        #: forward value -> its gradient, once known
+        self.gradients: list[Any] = []
+        #: forward value that is read more than once -> contributions so far
+        self.pending: dict[int, list[Contribution]] = {}
+        #: values written by in-place operators across which no gradient flows
+        self.barriers: set[int] = set()
+        #: emitted values that replace a forward blob on purpose (workspaces of control flow)
+        self.pinned: set[int] = set()
+        #: values that Sums write, whose inputs may be reordered
+        self.sums: list[int] = []
+        #: blobs that users' rules name and nobody mentions otherwise
+        self.externals: dict[str, int] = {}
+        self.problems: list[str] = []
+        #: the value called "": an output of a gradient operator that nobody asked for
+        self.unwanted = -1
+        self.wanted: list[bool] | None = None
+        self._wrt = None if wrt is None else {str(name) for name in wrt}
+
+    # names and values
+
+    def new_value(self, name: str) -> int:
+        self.names.append(name)
+        return len(self.names) - 1
+
+    def external(self, name: str) -> int:
+        """The value of a blob that is outside of everything (a user's rule may return one as a gradient)."""
+        if name not in self.externals:
+            self.externals[name] = self.new_value(name)
+        return self.externals[name]
+
+    @staticmethod
+    def gradient_name(name: str) -> str:
+        return name + "_grad"
+
+    def new_contribution(self, value: int, here: int) -> int:
+        """A value for a computed gradient of a forward value, under the name that its turn gives it.
+
+        ``here`` counts contributions to the same value that this operator has made but not yet committed.
+        """
+        name = self.names[value] + "_grad"
+        pending = self.pending.get(value)
+        earlier = here + (sum(c.computed is True for c in pending) if pending else 0)
+        return self.new_value(name if not earlier else f"_{name}_autosplit_{earlier - 1}")
+
+    def without_optional_tail(self, type: str, outputs: list[int]) -> list[int]:
+        """Unwanted outputs are dropped from the end where the operator can do without; others stay, unnamed."""
+        declaration = registry.find(type)
+        allowed = declaration.num_outputs if declaration is not None else None
+        kept = list(outputs)
+        while allowed is not None and kept and kept[-1] == self.unwanted and len(kept) - 1 in allowed:
+            kept.pop()
+        return kept
+
+    # the walk
+
+    def start(self, initial: Sequence[tuple[int, Cotangent | None, Record | None, Any]]) -> None:
+        """Enters the gradients of the ys: (forward value, gradient, fill operator or None, its device)."""
+        forward = self.forward
+        self.gradients = [None] * forward.size
+        if self._wrt is not None:
+            self.wanted = self._leads_from(self._wrt)
+            self.unwanted = self.new_value("")
+        for value, gradient, fill, device in initial:
+            uses = forward.uses[value]
+            if fill is not None:
+                self.records.append(fill)
+            if uses:
+                self.pending.setdefault(value, []).append(Contribution(gradient, fill is not None, device))  # type: ignore[arg-type]
+            self.gradients[value] = gradient
+
+    def _leads_from(self, names: set[str]) -> list[bool]:
+        """Which forward values depend on a blob of these names (any version of it)."""
+        forward = self.forward
+        reached = [name in names for name in forward.names]
+        for row, made in zip(forward.ins, forward.outs):
+            if any(reached[v] for v in row):
+                for v in made:
+                    reached[v] = True
+        return reached
+
+    def run(self) -> None:
+        """Visits every operator; raises one error for all that have no rule."""
+        forward, names, records, gradients, pending = (
+            self.forward, self.names, self.records, self.gradients, self.pending)
+        ops, all_ins, all_outs, uses, wanted = forward.ops, forward.ins, forward.outs, forward.uses, self.wanted
+        closes: dict[int, list[int]] = {}
+        for value in range(forward.size):
+            if uses[value] > 1 or value in pending:
+                closes.setdefault(forward.first_use[value], []).append(value)
+        rebinds = set(forward.rebinds)
+        rules: dict[str, Any] = {}
+        is_gradient = encoding.IS_GRADIENT
+        for index in range(len(ops) - 1, -1, -1):
+            outs = all_outs[index]
+            op = None
+            for value in outs:
+                if gradients[value] is not None:
+                    op = ops[index]
+                    break
+            else:
+                op = ops[index]
+                if op.type != "ZeroGradient":
+                    op = None
+            if op is not None:
+                type = op.type
+                rule = rules.get(type, _NOT_SEEN)
+                if rule is _NOT_SEEN:
+                    rule = rules[type] = python_rules.find(type)
+                ins = all_ins[index]
+                if rule.__class__ is Emits and wanted is None and (
+                        template := compile_template(rule, len(ins), len(outs))) is not None:
+                    gos = [gradients[v] for v in outs]
+                    for k in template.gradients:
+                        if gos[k].__class__ is not int:
+                            self.ask(rule, index, op, gos, rebinds)
+                            break
+                    else:
+                        picked = template.operands(ins + outs + gos)
+                        made = []
+                        for k in template.targets:
+                            value = ins[k]
+                            if uses[value] == 1 and value not in pending:
+                                made.append(len(names))
+                                gradients[value] = len(names)
+                                names.append(names[value] + "_grad")
+                            else:
+                                new = self.new_contribution(value, 0)
+                                made.append(new)
+                                self.contribute(value, Contribution(
+                                    new, True, op.device_option if op.HasField("device_option") else None))
+                        rest = template.field
+                        if template.copy_arguments and len(op.arg):
+                            rest += encoding.copied_arguments(op)
+                        if op.HasField("device_option"):
+                            rest += encoding.device_field(op.device_option)
+                        if op.engine:
+                            rest += encoding.engine_field(op.engine)
+                        records.append(Record(template.type, [picked] if template.single else picked, made,
+                                              rest + is_gradient, index))
+                        if len(outs) > 1:
+                            self.check_used(index, op, gos, template.gradients)
+                        if template.rest and index in rebinds:
+                            self.mark_barriers(index, [ins[k] for k in template.rest])
+                else:
+                    self.ask(rule, index, op, [gradients[v] for v in outs], rebinds)
+            if index in closes:
+                self.close(index, closes[index])
+        if self.problems:
+            raise MissingRuleError("; ".join(self.problems) if len(self.problems) == 1 else
+                                   f"{len(self.problems)} operators on the path have no gradient:\n  "
+                                   + "\n  ".join(self.problems))
+
+    def ask(self, rule: Any, index: int, op: Any, gos: list[Cotangent | None], rebinds: set[int]) -> None:
+        """Asks one operator for its gradient operators through the general form of a rule."""
+        forward, wanted = self.forward, self.wanted
+        ins = forward.ins[index]
+        if wanted is not None and not any(wanted[v] for v in ins):
+            return
+        context = RuleContext(self, index, op, gos)
+        had = [g is not None for g in gos]
+        mark = len(self.names)
+        try:
+            if rule is None:
+                raise NoRule(python_rules.why_none(op.type))
+            rule(context)
+        except GradientNotProvided as missing:
+            name = context.output_name(missing.output)
+            self.refuse(index, op, f"it needs the gradient of its output {name!r}, to which nothing flows (the gradient is "
+                        f"not provided); add net.ZeroGradient({name!r}, []) before, or ask with overwritten=\"save\", "
+                        "which supplies zeros", mark)
+            return
+        except NoRule as reason:
+            self.refuse(index, op, str(reason), mark)
+            return
+        gradients = context.finish()
+        self.records.extend(context.records)
+        if not isinstance(rule, NoGradient):
+            self.check_used(index, op, [g if h else None for g, h in zip(gos, had)], context.used)
+        for k, gradient, computed, device in gradients:
+            self.contribute(ins[k], Contribution(gradient, computed, device))
+        if index in rebinds:
+            given = {ins[k] for k, *_ in gradients}
+            self.mark_barriers(index, [v for v in ins if v not in given])
+
+    def refuse(self, index: int, op: Any, reason: str, mark: int) -> None:
+        """Notes an operator without gradient; the walk goes on so that one report names them all."""
+        del self.names[mark:]
+        self.problems.append(f"no gradient for {describe(op, index, self.line_of(index) if self.line_of else None)}: "
+                             f"{reason}")
+
+    def check_used(self, index: int, op: Any, gos: Sequence[Cotangent | None], used: Iterable[int]) -> None:
+        """A gradient that reaches an output which the rule ignores would be lost without a word: refused."""
+        for k, gradient in enumerate(gos):
+            if gradient is not None and k not in used:
+                declaration = registry.find(op.type)
+                slot = declaration.slot(declaration.outputs, k) if declaration is not None else None
+                if slot is None or not slot.differentiable:
+                    continue
+                name = self.names[self.forward.outs[index][k]]
+                self.problems.append(
+                    f"no gradient for {describe(op, index, self.line_of(index) if self.line_of else None)}: a gradient "
+                    f"flows into its output {name!r}, and its rule has no term for that output; stop it there "
+                    f"(StopGradient) or compute {name!r} by operators that have one")
+
+    def mark_barriers(self, index: int, without: Sequence[int]) -> None:
+        """An in-place operator that gives its input no gradient hides the newer version's from the older one."""
+        older = {self.names[v] for v in without}
+        for value in self.forward.outs[index]:
+            if self.names[value] in older:
+                self.barriers.add(value)
+
+    def contribute(self, value: int, contribution: Contribution) -> None:
+        if self.forward.uses[value] > 1 or value in self.pending:
+            self.pending.setdefault(value, []).append(contribution)
+        self.gradients[value] = contribution.gradient
+
+    def close(self, index: int, values: list[int]) -> None:
+        """The first reader of these values has been visited: no more contributions will come, so add them up."""
+        order = self.forward.ins[index]
+        for value in sorted(values, key=order.index) if len(values) > 1 else values:
+            contributions = self.pending.get(value)
+            if contributions is None:
+                continue
+            self.gradients[value] = contributions[0].gradient if len(contributions) == 1 else \
+                accumulate.add_up(self, index, value, contributions)
+
+    # what came of it
+
+    def gradient_map(self) -> dict[str, Cotangent]:
+        """Blob name -> gradient: of several versions the oldest that has one, unless an in-place operator stopped it."""
+        found: dict[str, Cotangent] = {}
+        names, gradients, barriers = self.names, self.gradients, self.barriers
+        if not barriers and not self.forward.rebinds:
+            if self.wanted is None:
+                return {names[v]: g for v, g in enumerate(gradients) if g is not None}
+        for value in range(self.forward.size - 1, -1, -1):
+            if gradients[value] is not None:
+                found[names[value]] = gradients[value]
+            if value in barriers:
+                found.pop(names[value], None)
+        if self._wrt is not None:
+            found = {name: g for name, g in found.items() if name in self._wrt}
+        return found
+
+
+__all__ = ["Contribution", "MissingOutputGradientError", "Walk"]
