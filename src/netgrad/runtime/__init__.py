@@ -1,0 +1,1 @@
+"""How a net runs: workspace, executor, backends."""

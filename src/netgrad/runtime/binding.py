@@ -1,0 +1,224 @@
+"""Binding: what is known of an operator before it runs, found once.
+
+A `Binding` belongs to an OperatorDef and a backend, not to a workspace; nets and operators run once share them.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from netgrad.graph import registry
+from netgrad.graph.arguments import Arg, value_of
+from netgrad.graph.declaration import Operator
+from netgrad.proto import caffe2_pb2
+from netgrad.runtime import backends, random
+from netgrad.runtime.backends import Backend
+from netgrad.runtime.errors import BadArgument, DeviceError, NoKernel, SchemaError, UnknownOperator
+
+if TYPE_CHECKING:
+    from netgrad.runtime.workspace import Workspace
+
+log = logging.getLogger("netgrad")
+
+_GPUS = frozenset({caffe2_pb2.CUDA, caffe2_pb2.HIP})
+#: other device types of the format, which are ways to compute on the host
+_HOSTS = frozenset({caffe2_pb2.CPU, caffe2_pb2.MKLDNN, caffe2_pb2.IDEEP})
+
+
+@functools.cache
+def _warn_once(message: str) -> None:
+    log.warning(message)
+
+
+@dataclass(frozen=True)
+class Signature:
+    """The parameters of a kernel after ``xp``: how many inputs it names, whether more may follow, which keywords."""
+
+    inputs: int
+    keywords: tuple[str, ...]
+    takes_call: bool
+    takes_all: bool
+
+
+@functools.cache
+def signature_of(kernel: Callable[..., Any]) -> Signature:
+    parameters = list(inspect.signature(kernel).parameters.values())[1:]
+    keywords = [p.name for p in parameters if p.kind is p.KEYWORD_ONLY]
+    return Signature(
+        inputs=sum(p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) and p.default is p.empty for p in parameters),
+        keywords=tuple(k for k in keywords if k != "op"),
+        takes_call="op" in keywords,
+        takes_all=any(p.kind is p.VAR_KEYWORD for p in parameters),
+    )
+
+
+@dataclass(frozen=True)
+class Binding:
+    """An operator, ready to be put into a net.
+
+    Attributes:
+        definition: the OperatorDef.
+        inputs, outputs: names of blobs.
+        kernel: ``kernel(xp, *inputs, **arguments)``.
+        reference: the declaration's own, where `kernel` is a backend's.
+        arguments: what the kernel receives by keyword.
+        absent: Nones for the inputs that the kernel names and the operator has not.
+        same: pairs (input, output) of one name whose shape must stay.
+        takes_call: whether the kernel wants a `Call`.
+        host: the kernel runs on NumPy whatever the backend is, and takes every kind of blob.
+        strings: tensors of strings are taken.
+        silent: the kernel may return nothing, because it writes blobs itself.
+    """
+
+    definition: caffe2_pb2.OperatorDef
+    declaration: type[Operator]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    kernel: Callable[..., Any]
+    reference: Callable[..., Any] | None
+    xp: Any
+    arguments: Mapping[str, Any]
+    absent: tuple[None, ...]
+    same: tuple[tuple[int, int], ...]
+    takes_call: bool
+    host: bool
+    strings: bool
+    silent: bool
+
+    @property
+    def type(self) -> str:
+        return self.definition.type
+
+
+class Call:
+    """One operator of one net, as its kernel sees it (the keyword ``op``)."""
+
+    def __init__(self, binding: Binding, workspace: Workspace) -> None:
+        self.definition = binding.definition
+        self.type = binding.definition.type
+        self.inputs = binding.inputs
+        self.outputs = binding.outputs
+        self.num_inputs = len(binding.inputs)
+        self.num_outputs = len(binding.outputs)
+        #: lives as long as the net
+        self.state: dict[Any, Any] = {}
+        self.workspace = workspace
+
+    def wants(self, k: int) -> bool:
+        """Whether output ``k`` is asked for."""
+        return k < self.num_outputs and self.outputs[k] != ""
+
+    @functools.cached_property
+    def rng(self) -> random.Stream:
+        """What this operator draws random numbers from."""
+        option = self.definition.device_option
+        own = option.random_seed if option.HasField("random_seed") else None
+        return random.open_stream(self.outputs[0] if self.outputs else self.type, own)
+
+    def argument(self, name: str, default: Any = None) -> Any:
+        """The value of an argument, declared or not; ``default`` when it is absent."""
+        for argument in self.definition.arg:
+            if argument.name == name:
+                return value_of(argument)
+        return default
+
+
+def parse_arguments(definition: caffe2_pb2.OperatorDef, declared: Mapping[str, Arg]) -> dict[str, Any]:
+    """Keyword -> value of every declared argument, defaults filled in; raises `BadArgument` by name."""
+    given: dict[str, caffe2_pb2.Argument] = {}
+    for argument in definition.arg:
+        if given.setdefault(argument.name, argument) != argument:
+            raise BadArgument(f"argument {argument.name!r} is given twice, with different values; leave one")
+    values = {}
+    for name, arg in declared.items():
+        if name in given:
+            try:
+                values[arg.keyword] = arg.convert(given[name])
+            except ValueError as error:
+                raise BadArgument(f"argument {name!r} should be {arg.kind}, but {error}") from None
+        elif arg.required:
+            raise BadArgument(f"argument {name!r} ({arg.kind}) is required and not given")
+        else:
+            values[arg.keyword] = arg.default
+    return values
+
+
+def _find(definition: caffe2_pb2.OperatorDef) -> type[Operator]:
+    found = registry.find(definition.type)
+    if found is None:
+        close = registry.close_names(definition.type)
+        hint = f"; did you mean {' or '.join(close[:3])}?" if close else ""
+        raise UnknownOperator(f"there is no operator of type {definition.type!r}{hint}")
+    return found
+
+
+def _problems(definition: caffe2_pb2.OperatorDef) -> list[str]:
+    try:
+        from netgrad.graph.schema import check_operator
+    except ImportError:
+        return []
+    return [str(problem) for problem in check_operator(definition)]
+
+
+def _kernel(declaration: type[Operator], backend: Backend, engines: str) -> Callable[..., Any]:
+    if not declaration.host:
+        for engine in filter(None, engines.split(",")):
+            if (kernel := backend.overrides.find(declaration.type, engine)) is not None:
+                return kernel
+            _warn_once(f"there is no engine {engine!r} here; operators that name it run on the default one")
+        if (kernel := backend.overrides.find(declaration.type)) is not None:
+            return kernel
+    if declaration.kernel is None:
+        raise NoKernel(f"{declaration.type} is declared but has no kernel yet")
+    return declaration.kernel
+
+
+def _device(definition: caffe2_pb2.OperatorDef, backend: Backend) -> Any:
+    option = definition.device_option
+    if option.device_type in _HOSTS:
+        return None
+    if option.device_type not in _GPUS:
+        kinds = {number: name for name, number in caffe2_pb2.DeviceTypeProto.items()}
+        name = kinds.get(option.device_type, f"number {option.device_type}")
+        raise DeviceError(f"it asks for a device of type {name}, which there is not; use CPU or CUDA")
+    device = backend.device(option)
+    if device is None:
+        _warn_once(f"a net asks for a GPU, and there is none that the {backend.name} backend can use; "
+                   "such operators run on the CPU")
+    return device
+
+
+def bind(definition: caffe2_pb2.OperatorDef, backend: Backend) -> Binding:
+    """All that can be known of an operator before it runs.
+
+    Raises the `OperatorError` that says why it cannot: unknown type, broken schema, bad argument, no kernel, no device.
+    """
+    declaration = _find(definition)
+    if problems := _problems(definition):
+        raise SchemaError("; ".join(problems))
+    kernel = _kernel(declaration, backend, definition.engine)
+    device = _device(definition, backend)
+    arguments = parse_arguments(definition, declaration.argument_table)
+    signature = signature_of(kernel)
+    if unknown := [k for k in signature.keywords if k not in arguments]:
+        raise NoKernel(f"the kernel of {declaration.type} asks for {', '.join(unknown)}, which its declaration lacks")
+    if not signature.takes_all:
+        arguments = {k: arguments[k] for k in signature.keywords}
+    inputs, outputs = tuple(definition.input), tuple(definition.output)
+    same = [(i, o) for o, name in enumerate(outputs) for i, other in enumerate(inputs) if name == other and name]
+    host = bool(declaration.host)
+    return Binding(
+        definition=definition, declaration=declaration, inputs=inputs, outputs=outputs,
+        kernel=kernel if device is None or host else backend.on_device(kernel, device),
+        reference=declaration.kernel,
+        xp=backends.get("numpy").xp if host else backend.xp, arguments=arguments,
+        absent=(None,) * max(0, signature.inputs - len(inputs)),
+        same=tuple(same) if declaration.inplace_keeps_shape else (),
+        takes_call=signature.takes_call, host=host, strings=host or declaration.strings,
+        silent=not outputs or "blobs" in declaration.effects,
+    )

@@ -1,0 +1,109 @@
+"""The kinds of blob: a tensor (an array of the backend), a tensor of strings (host), and anything else (opaque, host).
+
+None is a blob that was created and never filled; ``bytes`` is a single string, which Caffe2 keeps apart from tensors.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from netgrad.proto import caffe2_pb2
+from netgrad.runtime.backends import Backend
+from netgrad.runtime.errors import BlobError
+
+
+class Strings(np.ndarray):
+    """A tensor of strings: an array of objects, all of them ``bytes``. Told from numeric arrays by its type alone."""
+
+
+def as_strings(array: np.ndarray) -> Strings:
+    """An array of ``str`` or ``bytes`` as a tensor of strings; raises `BlobError` when it holds anything else."""
+    out = np.empty(array.shape, dtype=object)
+    flat = out.reshape(-1)
+    for k, item in enumerate(array.astype(object).reshape(-1)):
+        if isinstance(item, str):
+            item = item.encode("utf-8", "surrogateescape")
+        if not isinstance(item, bytes):
+            raise BlobError(f"an array of objects holds {type(item).__name__} {item!r}; a tensor may hold numbers, "
+                            "truth values, or str and bytes")
+        flat[k] = item
+    return out.view(Strings)
+
+
+def describe(name: str, value: Any) -> str:
+    """A blob in a few words: ``x: float32 (2, 3)``."""
+    if value is None:
+        return f"{name}: never filled"
+    if isinstance(value, Strings):
+        return f"{name}: strings {value.shape}"
+    if isinstance(value, bytes):
+        return f"{name}: a string"
+    if hasattr(value, "dtype") and hasattr(value, "shape"):
+        return f"{name}: {str(value.dtype).removeprefix('torch.')} {tuple(value.shape)}"
+    return f"{name}: an object of type {type(value).__name__}"
+
+
+def from_user(value: Any, backend: Backend, device: Any = None) -> Any:
+    """What a user feeds, as a blob that shares nothing with it.
+
+    Takes arrays, NumPy scalars, torch tensors, TensorProtos, numbers and lists of numbers (floats become float32,
+    Caffe2's default), str and bytes (one string), and lists and arrays of them. Raises `BlobError` for the rest.
+    """
+    if isinstance(value, np.ndarray):
+        return _from_array(value, backend, device)
+    if isinstance(value, str):
+        return value.encode("utf-8", "surrogateescape")
+    if isinstance(value, (bytes, bytearray)):
+        return bytes(value)
+    if isinstance(value, caffe2_pb2.TensorProto):
+        from netgrad.runtime.tensors import array_of
+
+        return _from_array(array_of(value), backend, device)
+    if hasattr(value, "detach") and type(value).__module__.startswith("torch"):
+        return _from_torch(value, backend, device)
+    if isinstance(value, np.generic):
+        return _from_array(np.asarray(value), backend, device)
+    if isinstance(value, (bool, int, float, list, tuple)):
+        try:
+            array = np.array(value)
+        except ValueError as error:
+            raise BlobError(f"this {type(value).__name__} is not rectangular: {error}") from None
+        return _from_array(array.astype(np.float32) if array.dtype == np.float64 else array, backend, device)
+    raise BlobError(f"cannot feed a {type(value).__name__}; feed a NumPy array, a torch tensor, a TensorProto, "
+                    "numbers, or strings")
+
+
+def _from_array(array: np.ndarray, backend: Backend, device: Any) -> Any:
+    if array.dtype.kind in "biuf":
+        if array.dtype.itemsize > 8:
+            raise BlobError(f"cannot feed an array of {array.dtype}; cast it to float64 or float32 first")
+        return backend.from_numpy(array, device)
+    if array.dtype.kind in "OSU":
+        return as_strings(array)
+    raise BlobError(f"cannot feed an array of {array.dtype}: tensors hold real numbers, truth values or strings")
+
+
+def _from_torch(tensor: Any, backend: Backend, device: Any) -> Any:
+    if isinstance(tensor, backend.array_type):
+        copy = tensor.detach().clone()
+        return copy if device is None else copy.to(device)
+    tensor = tensor.detach().cpu()
+    name = str(tensor.dtype)
+    return _from_array((tensor.float() if name == "torch.bfloat16" else tensor).numpy(), backend, device)
+
+
+def to_user(name: str, value: Any, backend: Backend) -> Any:
+    """A blob as a user may have it: a NumPy array of its own (strings: of objects, ``bytes``), or bytes.
+
+    An opaque blob comes as a sentence about it, as in Caffe2.
+    """
+    if isinstance(value, backend.array_type) and not isinstance(value, Strings):
+        return np.array(backend.to_numpy(value))
+    if isinstance(value, Strings):
+        return np.array(value, dtype=object, subok=False)
+    if isinstance(value, bytes):
+        return value
+    kind = "nullptr (uninitialized)" if value is None else type(value).__name__
+    return f"{name}, a C++ native class of type {kind}.".encode()

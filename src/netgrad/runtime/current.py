@@ -1,0 +1,230 @@
+"""Caffe2's functions on the current workspace: ``FeedBlob``, ``CreateNet``, ``RunNet`` and the rest."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from netgrad.graph import registry, scope
+from netgrad.runtime.errors import NetError, OperatorError
+from netgrad.runtime.workspace import Workspace, net_name
+
+
+def CurrentWorkspace() -> str:
+    """The name of the current workspace."""
+    return Workspace.current_name
+
+
+def Workspaces() -> list[str]:
+    return sorted(Workspace.by_name)
+
+
+def SwitchWorkspace(name: str | bytes, create_if_missing: bool = False) -> None:
+    """Makes another workspace the current one; raises `NetError` when there is none and it may not be made."""
+    name = name.decode() if isinstance(name, bytes) else name
+    if name not in Workspace.by_name:
+        if not create_if_missing:
+            raise NetError(f"there is no workspace {name!r}; there are {', '.join(map(repr, Workspaces()))} "
+                           "(create_if_missing=True makes one)")
+        Workspace.by_name[name] = Workspace()
+    Workspace.current_name = name
+
+
+def ResetWorkspace(root_folder: str | None = None) -> bool:
+    """Forgets all blobs and nets of the current workspace."""
+    workspace = Workspace.current
+    workspace.reset()
+    if root_folder is not None:
+        os.makedirs(root_folder, exist_ok=True)
+        workspace.root_folder = root_folder
+    return True
+
+
+def RootFolder() -> str:
+    return Workspace.current.root_folder
+
+
+def FeedBlob(name: Any, arr: Any, device_option: Any = None) -> bool:
+    """Binds a name to a copy of a value: an array, torch tensor, TensorProto, numbers, str or bytes, lists of them.
+
+    dtypes stay as they are; Python floats become float32. Raises `BlobError` for what a blob cannot be.
+    """
+    return Workspace.current.feed_blob(name, arr, device_option)
+
+
+def FetchBlob(name: Any) -> Any:
+    """A copy of a blob as a NumPy array (strings: an array of ``bytes`` objects), or ``bytes`` for a single string.
+
+    Raises `BlobNotFound`.
+    """
+    return Workspace.current.fetch_blob(name)
+
+
+def FetchBlobs(names: Iterable[Any]) -> list[Any]:
+    return [FetchBlob(name) for name in names]
+
+
+def FetchTorch(name: Any) -> Any:
+    """A blob as a torch tensor, sharing the blob's values where the backend is torch: do not write into it."""
+    return Workspace.current.blobs[str(name)].to_torch()
+
+
+def Blobs() -> list[str]:
+    """Names of all blobs, sorted."""
+    return Workspace.current.names()
+
+
+def HasBlob(name: Any) -> bool:
+    return Workspace.current.has_blob(name)
+
+
+def CreateBlob(name: Any) -> bool:
+    """Makes a blob without a value, unless there is one of that name."""
+    Workspace.current.create_blob(name)
+    return True
+
+
+def ResetBlob(name: Any) -> None:
+    """Takes a blob's value away; the name stays."""
+    Workspace.current.values[str(name)] = None
+
+
+def RemoveBlob(name: Any) -> bool:
+    return Workspace.current.remove_blob(name)
+
+
+def SerializeBlob(name: Any) -> bytes:
+    return Workspace.current.serialize_blob(name)
+
+
+def DeserializeBlob(name: Any, content: bytes) -> None:
+    Workspace.current.deserialize_blob(name, content)
+
+
+def GetBlobSizeBytes(name: Any) -> int:
+    value = FetchBlob(name)
+    return int(value.nbytes) if hasattr(value, "nbytes") else len(value)
+
+
+def CreateNet(net: Any, overwrite: bool = False, input_blobs: Iterable[Any] | None = None) -> bool:
+    """Makes a net ready to run by name. ``input_blobs`` are created, unfilled, where they are missing.
+
+    Raises `NetExists`, or the `OperatorError` of the first operator that cannot be made.
+    """
+    for name in input_blobs or ():
+        Workspace.current.create_blob(name)
+    return Workspace.current.create_net(net, overwrite)
+
+
+def RunNet(name: Any, num_iter: int = 1, allow_fail: bool = False) -> bool:
+    """Runs a created net, given by name or as a Net; one that changed since CreateNet is created anew, with a warning.
+
+    Raises `NetNotFound`, or the `OperatorError` of the operator that failed; with ``allow_fail`` the latter is answered
+    with False instead.
+    """
+    if not isinstance(name, str) and not hasattr(name, "Name"):
+        raise AssertionError(f"RunNet takes a net or its name, not {type(name).__name__}")
+    try:
+        return Workspace.current.run_net(name, num_iter)
+    except OperatorError:
+        if allow_fail:
+            return False
+        raise
+
+
+def RunNetOnce(net: Any) -> bool:
+    """Creates a net, runs it once, forgets it; its blobs stay."""
+    return Workspace.current.run_net_once(net)
+
+
+def RunOperatorOnce(operator: Any) -> bool:
+    return Workspace.current.run_operator(operator)
+
+
+def RunOperatorMultiple(operator: Any, num_runs: int) -> bool:
+    for _ in range(num_runs):
+        Workspace.current.run_operator(operator)
+    return True
+
+
+def RunOperatorsOnce(operators: Iterable[Any]) -> bool:
+    for operator in operators:
+        Workspace.current.run_operator(operator)
+    return True
+
+
+def RunPlan(plan_or_step: Any) -> bool:
+    """Runs a plan, or one execution step."""
+    if type(plan_or_step).__name__ == "ExecutionStep":
+        from netgrad.graph.plan import Plan
+
+        plan_or_step = Plan(plan_or_step)
+    return Workspace.current.run_plan(plan_or_step)
+
+
+def RegisteredOperators() -> list[str]:
+    """The types of all operators."""
+    return sorted(registry.names())
+
+
+def GetNameScope() -> str:
+    return scope.CurrentNameScope()
+
+
+def GetNetName(net: Any) -> str:
+    return net_name(net)
+
+
+def StringifyBlobName(name: Any) -> str:
+    if isinstance(name, str) or type(name).__name__ == "BlobReference":
+        return str(name)
+    raise AssertionError(f"expected a string or BlobReference, found {type(name).__name__}")
+
+
+def StringifyNetName(name: Any) -> str:
+    if isinstance(name, str) or type(name).__name__ == "Net":
+        return str(name)
+    raise AssertionError(f"expected a string or Net, found {type(name).__name__}")
+
+
+def StringifyProto(obj: Any) -> Any:
+    """The wire form of a message or of an object with ``Proto()``; strings as they are."""
+    if isinstance(obj, (str, bytes)):
+        return obj
+    if hasattr(obj, "Proto"):
+        obj = obj.Proto()
+    if hasattr(obj, "SerializeToString"):
+        return obj.SerializeToString()
+    raise ValueError(f"a {type(obj).__name__} is no protobuf message and has no Proto()")
+
+
+def GlobalInit(args: Iterable[str] = ()) -> bool:
+    """Caffe2 took command-line flags here; they steer what exists no more."""
+    return True
+
+
+class BlobDict:
+    """``workspace.blobs``: fetching and feeding with the syntax of a dictionary."""
+
+    def __getitem__(self, name: Any) -> Any:
+        return FetchBlob(name)
+
+    def __setitem__(self, name: Any, value: Any) -> None:
+        FeedBlob(name, value)
+
+    def __delitem__(self, name: Any) -> None:
+        if not RemoveBlob(name):
+            FetchBlob(name)
+
+    def __len__(self) -> int:
+        return len(Blobs())
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(Blobs())
+
+    def __contains__(self, name: Any) -> bool:
+        return HasBlob(name)
+
+
+blobs = BlobDict()

@@ -1,0 +1,321 @@
+"""Workspaces: named blobs, and the nets that were created to run on them."""
+
+from __future__ import annotations
+
+import difflib
+import logging
+from collections.abc import MutableMapping
+from typing import Any, ClassVar
+
+import numpy as np
+
+from netgrad.graph import scope
+from netgrad.proto import caffe2_pb2
+from netgrad.runtime import backends
+from netgrad.runtime.backends import Backend
+from netgrad.runtime.blobs import Strings, from_user, to_user
+from netgrad.runtime.errors import BlobError, BlobNotFound, NetExists, NetNotFound
+from netgrad.runtime.executor import BoundNet, Step, bound, place_of, raise_located
+from netgrad.runtime.tensors import tensor_of
+
+log = logging.getLogger("netgrad")
+
+
+class _Values(dict[str, Any]):
+    """The blobs of a workspace. Names that it lacks are looked up, and bound, in its parent."""
+
+    def __init__(self, parent: MutableMapping[str, Any]) -> None:
+        super().__init__()
+        self.parent = parent
+
+    def __missing__(self, name: str) -> Any:
+        return self.parent[name]
+
+    def __contains__(self, name: object) -> bool:
+        return super().__contains__(name) or name in self.parent
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        if not super().__contains__(name) and name in self.parent:
+            self.parent[name] = value
+        else:
+            super().__setitem__(name, value)
+
+    def setdefault(self, name: str, value: Any = None) -> Any:
+        if name not in self:
+            super().__setitem__(name, value)
+        return self[name]
+
+    def bind_here(self, name: str, value: Any) -> None:
+        """Binds a name in this workspace even if the parent has it."""
+        super().__setitem__(name, value)
+
+
+class Blob:
+    """A handle of one blob of a workspace."""
+
+    __slots__ = ("_workspace", "name")
+
+    def __init__(self, workspace: Workspace, name: str) -> None:
+        self._workspace = workspace
+        self.name = name
+
+    def feed(self, value: Any, device_option: Any = None) -> bool:
+        return self._workspace.feed_blob(self.name, value, device_option)
+
+    _feed = feed
+
+    def fetch(self) -> Any:
+        return self._workspace.fetch_blob(self.name)
+
+    def is_tensor(self) -> bool:
+        value = self._workspace.values[self.name]
+        return isinstance(value, (self._workspace.backend.array_type, Strings))
+
+    def to_torch(self) -> Any:
+        """A torch tensor of the value, without a copy where the backend is torch."""
+        return backends.get("torch").from_numpy(self.fetch()) if self._workspace.backend.name != "torch" \
+            else self._workspace.values[self.name]
+
+    def serialize(self, name: str = "") -> bytes:
+        """A BlobProto in wire form."""
+        return self._workspace.serialize_blob(self.name, name or self.name)
+
+    def deserialize(self, content: bytes) -> None:
+        self._workspace.deserialize_blob(self.name, content)
+
+
+def _definition(obj: Any, kind: type) -> Any:
+    """A protobuf message of ``kind``, from itself, an object with ``Proto()``, or its wire form."""
+    if isinstance(obj, kind):
+        return obj
+    if isinstance(obj, (bytes, bytearray)):
+        return kind.FromString(bytes(obj))  # type: ignore[attr-defined]
+    if hasattr(obj, "Proto"):
+        return obj.Proto()
+    raise TypeError(f"expected a {kind.__name__} (or an object with Proto()), found {type(obj).__name__}")
+
+
+class _Current:
+    """`Workspace.current`: the workspace that Caffe2's functions act on."""
+
+    def __get__(self, instance: Any, owner: type[Workspace]) -> Workspace:
+        return owner.by_name[owner.current_name]
+
+
+class Workspace:
+    """Blobs by name, and nets that were created to run on them.
+
+    Args:
+        parent: a workspace whose blobs are seen, and written, through this one.
+        backend: "numpy" or "torch"; the parent's or the process's default unless given.
+    """
+
+    current = _Current()
+    #: the workspace that Caffe2's functions act on, and all that can be switched to, by name
+    current_name = "default"
+    by_name: ClassVar[dict[str, Workspace]] = {}
+
+    def __init__(self, parent: Workspace | None = None, *, backend: str | None = None) -> None:
+        self._parent = parent
+        self._backend_name = backend
+        self._backend: Backend | None = None
+        self.root_folder: str = "." if parent is None else parent.root_folder
+        self.values: MutableMapping[str, Any] = {} if parent is None else _Values(parent.values)
+        self._nets: dict[str, BoundNet] = {}
+        #: the position of the operator that failed last
+        self.last_failed: int | None = None
+
+    @property
+    def backend(self) -> Backend:
+        if self._backend is None:
+            if self._parent is not None and self._backend_name is None:
+                self._backend = self._parent.backend
+            else:
+                self._backend = backends.get(self._backend_name)
+        return self._backend
+
+    # blobs
+
+    @property
+    def blobs(self) -> dict[str, Blob]:
+        return {name: Blob(self, name) for name in self.names()}
+
+    def names(self) -> list[str]:
+        """Names of all blobs, those of the parent included."""
+        own = list(self.values)
+        return sorted(own if self._parent is None else {*own, *self._parent.names()})
+
+    def local_names(self) -> list[str]:
+        return sorted(self.values)
+
+    def create_blob(self, name: Any) -> Blob:
+        """Makes an unfilled blob, unless there is one of that name."""
+        self.values.setdefault(str(name), None)
+        return Blob(self, str(name))
+
+    def has_blob(self, name: Any) -> bool:
+        return str(name) in self.values
+
+    def remove_blob(self, name: Any) -> bool:
+        """Whether there was such a blob."""
+        if str(name) not in self.values:
+            return False
+        del self.values[str(name)]
+        return True
+
+    _remove_blob = remove_blob
+
+    def feed_blob(self, name: Any, value: Any, device_option: Any = None) -> bool:
+        """Binds a name to a copy of a value (see `netgrad.runtime.blobs.from_user` for what that may be)."""
+        if device_option is None:
+            device_option = scope.CurrentDeviceScope()
+        elif isinstance(device_option, bytes):
+            device_option = caffe2_pb2.DeviceOption.FromString(device_option)
+        backend = self.backend
+        device = None if device_option is None else backend.device(device_option)
+        self.values[str(name)] = from_user(value, backend, device)
+        return True
+
+    def fetch_blob(self, name: Any) -> Any:
+        """A copy of a blob as a NumPy array (strings: an array of ``bytes``), or ``bytes``."""
+        name = str(name)
+        try:
+            value = self.values[name]
+        except KeyError:
+            raise BlobNotFound(f"there is no blob {name!r} in the workspace{self._hint(name)}") from None
+        return to_user(name, value, self.backend)
+
+    def _hint(self, name: str) -> str:
+        close = difflib.get_close_matches(name, self.names(), n=3)
+        return f"; there is {', '.join(map(repr, close))}" if close else f", which has {len(self.names())} blobs"
+
+    def serialize_blob(self, name: Any, saved_name: str = "") -> bytes:
+        """A blob as a BlobProto in wire form; raises `BlobError` for opaque ones."""
+        value = self.fetch_blob(name)
+        proto = caffe2_pb2.BlobProto(name=saved_name or str(name))
+        if isinstance(value, np.ndarray):
+            proto.type = "Tensor"
+            proto.tensor.CopyFrom(tensor_of(value, proto.name))
+        elif isinstance(self.values[str(name)], bytes):
+            proto.type = "std::string"
+            proto.content = value
+        else:
+            raise BlobError(f"blob {str(name)!r} is neither a tensor nor a string; it cannot be serialized")
+        return proto.SerializeToString()
+
+    def deserialize_blob(self, name: Any, content: bytes) -> None:
+        """Binds a name to what a BlobProto in wire form holds."""
+        proto = caffe2_pb2.BlobProto.FromString(content)
+        self.feed_blob(name, proto.tensor if proto.HasField("tensor") else proto.content)
+
+    # nets
+
+    @property
+    def nets(self) -> dict[str, BoundNet]:
+        return dict(self._nets)
+
+    def create_net(self, net: Any, overwrite: bool = False) -> bool:
+        """Binds all operators of a net to this workspace, so that it can run by name.
+
+        Raises `NetExists`, or the `OperatorError` of the first operator that cannot be made.
+        """
+        if isinstance(net, str):
+            raise TypeError(f"expected a net, found the string {net!r}")
+        definition = caffe2_pb2.NetDef()
+        definition.CopyFrom(_definition(net, caffe2_pb2.NetDef))
+        if definition.name in self._nets and not overwrite:
+            raise NetExists(f"there is a net {definition.name!r} already; create it with overwrite=True to replace it")
+        self._nets[definition.name] = BoundNet(definition, self, getattr(net, "line_of", None))
+        return True
+
+    _create_net = create_net
+
+    def delete_net(self, name: str) -> None:
+        self._nets.pop(str(name), None)
+
+    def net(self, net: Any) -> BoundNet:
+        """The created net of that name. A Net or NetDef that differs from what was created replaces it, and warns."""
+        name = net if isinstance(net, str) else net_name(net)
+        created = self._nets.get(name)
+        if created is None:
+            raise NetNotFound(f"there is no net {name!r} in the workspace; create it with CreateNet first "
+                              f"(there are {', '.join(map(repr, self._nets)) or 'none'})")
+        if not isinstance(net, str):
+            definition = _definition(net, caffe2_pb2.NetDef)
+            if definition.SerializeToString() != created.source:
+                log.warning("net %r was changed after CreateNet; the new one runs", name)
+                self.create_net(net, overwrite=True)
+                return self._nets[name]
+        return created
+
+    def run_net(self, net: Any, num_iter: int = 1) -> bool:
+        """Runs a created net; raises the error of the operator that fails."""
+        created = self.net(net)
+        for _ in range(num_iter):
+            created.run()
+        return True
+
+    def run_net_once(self, net: Any) -> bool:
+        """Creates a net, runs it, forgets it."""
+        BoundNet(_definition(net, caffe2_pb2.NetDef), self, getattr(net, "line_of", None)).run()
+        return True
+
+    _run_net = run_net_once
+
+    def run_operator(self, operator: Any) -> bool:
+        """Runs one operator."""
+        source = operator if isinstance(operator, bytes) else _definition(
+            operator, caffe2_pb2.OperatorDef).SerializeToString()
+        backend = self.backend
+        try:
+            step = Step(bound(source, backend), backend, self)
+            with backend.running():
+                step.run()
+        except Exception as error:
+            raise_located(error, place_of(caffe2_pb2.OperatorDef.FromString(source), self.values))
+        for name in step.outputs:
+            self.values.setdefault(name, None)
+        return True
+
+    _run_operator = run_operator
+
+    def run_plan(self, plan: Any) -> bool:
+        """Runs all steps of a plan."""
+        from netgrad.runtime.plan import run_plan
+
+        return run_plan(_definition(plan, caffe2_pb2.PlanDef), self)
+
+    _run_plan = run_plan
+
+    def run(self, obj: Any) -> bool:
+        """Runs a net (once), an operator or a plan: the message, or an object with ``Proto()``."""
+        message = obj.Proto() if hasattr(obj, "Proto") else obj
+        if isinstance(message, caffe2_pb2.NetDef):
+            return self.run_net_once(obj)
+        if isinstance(message, caffe2_pb2.OperatorDef):
+            return self.run_operator(message)
+        if isinstance(message, caffe2_pb2.PlanDef):
+            return self.run_plan(message)
+        raise ValueError(f"cannot run a {type(obj).__name__}; a NetDef, OperatorDef or PlanDef is expected")
+
+    def _last_failed_op_net_position(self) -> int | None:
+        return self.last_failed
+
+    def reset(self) -> None:
+        """Forgets all blobs and nets."""
+        self.values.clear()
+        self._nets.clear()
+        self.last_failed = None
+
+
+def net_name(net: Any) -> str:
+    if isinstance(net, str):
+        return net
+    if isinstance(net, caffe2_pb2.NetDef):
+        return net.name
+    if hasattr(net, "Name"):
+        return str(net.Name())
+    raise TypeError(f"expected a net or its name, found {type(net).__name__}: {net!r}")
+
+
+Workspace.by_name["default"] = Workspace()
