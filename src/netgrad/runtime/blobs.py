@@ -61,7 +61,7 @@ def from_user(value: Any, backend: Backend, device: Any = None) -> Any:
         from netgrad.runtime.tensors import array_of
 
         return _from_array(array_of(value), backend, device)
-    if hasattr(value, "detach") and type(value).__module__.startswith("torch"):
+    if type(value).__module__.partition(".")[0] == "torch":
         return _from_torch(value, backend, device)
     if isinstance(value, np.generic):
         return _from_array(np.asarray(value), backend, device)

@@ -60,7 +60,7 @@ class Namespace:
 
     @staticmethod
     def einsum(equation: str, *operands: np.ndarray) -> np.ndarray:
-        return np.einsum(equation, *operands, optimize=len(operands) > 2)
+        return np.asarray(np.einsum(equation, *operands, optimize=len(operands) > 2))
 
     @staticmethod
     def erf(x: np.ndarray) -> np.ndarray:
@@ -80,7 +80,7 @@ class Namespace:
         return x if x.flags.c_contiguous else np.ascontiguousarray(x)
 
     @staticmethod
-    def dtype_of(number_or_name: Any) -> np.dtype:
+    def dtype_of(number_or_name: Any) -> np.dtype[Any]:
         """The dtype of a `TensorProto.DataType` number or of a name; strings are arrays of objects."""
         if not isinstance(number_or_name, (int, str)):
             return np.dtype(number_or_name)

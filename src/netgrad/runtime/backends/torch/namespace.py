@@ -66,7 +66,8 @@ class Namespace:
         if not isinstance(x, torch.Tensor):
             return np.asarray(x)
         x = x.detach().cpu()
-        return x.float().numpy() if x.dtype == torch.bfloat16 else x.numpy()
+        array: np.ndarray = (x.float() if x.dtype == torch.bfloat16 else x).numpy()
+        return array
 
     @staticmethod
     def from_numpy(a: Any, like: torch.Tensor | None = None) -> torch.Tensor:
