@@ -114,7 +114,9 @@ def segment_mean(xp: Any, rows: Any, segments: Any, count: int) -> Any:
 
 
 def padded(xp: Any, rows: Any, lengths: Any, width: int, fill: Any) -> Any:
-    """(N, ...) -> (segments, width, ...): each segment's first ``width`` rows, then ``fill``."""
+    """(N, ...) -> (segments, width, ...): each segment's first ``width`` rows, then ``fill`` (empty strings)."""
+    if xp.dtype_name(rows) == "string":
+        fill = b""
     segments = spread(xp, lengths, rows.shape[0])
     column = places(xp, lengths, segments)
     kept = column < width
