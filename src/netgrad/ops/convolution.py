@@ -284,7 +284,7 @@ class _Local(Operator, abstract=True):
 
 
 def _local(xp: Any, X: Any, filter: Any, order: str, group: int, op: Any) -> tuple[Any, Any, Placed, Any]:
-    """Columns (positions, group, depth, N), filters (positions, group, M / group, depth), window, filters in C order."""
+    """Columns (positions, group, depth, N), matrices (positions, group, M / group, depth), window, filter."""
     first = _input(xp, X, order)
     rank = first.ndim - 2
     at = window_of(op, rank).on(first.shape[2:])
