@@ -7,7 +7,7 @@ from typing import Any
 
 from google.protobuf.message import Message
 
-from netgrad.graph.arguments import Arg, ArgumentError, DType, Float, Floats, Net, Nets, Tensors
+from netgrad.graph.arguments import Arg, ArgumentError, Bool, DType, Float, Floats, Int, Net, Nets, Str, Tensors
 from netgrad.proto import caffe2_pb2
 
 
@@ -86,34 +86,50 @@ def MakeArgument(key: str, value: Any) -> caffe2_pb2.Argument:
     return argument
 
 
-def as_declared(declared: Arg, value: Any) -> Any:
-    """The value as its declaration wants it, where nothing is lost: an integer for a number becomes a float, and so on.
+#: for each declared kind, the field that a value of an exact type fills without further ado
+_PLAIN_FIELDS: dict[type[Arg], dict[type, str]] = {
+    Float: {float: "f", int: "f", bool: "f"},
+    Int: {int: "i", bool: "i"},
+    Bool: {bool: "i", int: "i"},
+    DType: {int: "i"},
+    Str: {bytes: "s"},
+}
 
-    What does not fit is left as it is; the schema check names it.
+
+def plain_fields(declared: Arg) -> dict[type, str]:
+    """The field of ``Argument`` that a value of each exact type fills, where it fits the declaration as it is."""
+    return _PLAIN_FIELDS.get(type(declared), {})
+
+
+def set_declared(argument: Any, declared: Arg, key: str, value: Any) -> bool:
+    """Like `set_argument`, by the kind that the declaration states: an integer for a number becomes a float, and so on.
+
+    Returns:
+        Whether the value fits the declaration. One that does not is set as it is; the schema check names it.
     """
-    kind = type(declared)
-    if kind is Float:
-        value = plain(value)
-        return float(value) if isinstance(value, int) else value
-    if kind is Floats:
-        value = plain(value)
-        if isinstance(value, Iterable) and not isinstance(value, (str, bytes)):
-            values = [plain(v) for v in value]
-            return [float(v) for v in values] if all(isinstance(v, (int, float)) for v in values) else values
-        return float(value) if isinstance(value, int) else value
-    return value
-
-
-def set_declared(argument: Any, declared: Arg, key: str, value: Any) -> None:
-    """Like `set_argument`, by the kind that the declaration states."""
     if isinstance(declared, Tensors) and isinstance(value, (list, tuple)):
         argument.tensors.extend(value)
-    elif isinstance(declared, (Net, Nets)) and hasattr(value, "Proto"):
-        set_argument(argument, key, value.Proto())
-    elif isinstance(declared, DType) and hasattr(value, "name") and not isinstance(value, int):
-        set_argument(argument, key, value.name)
-    else:
-        set_argument(argument, key, as_declared(declared, value))
+        return True
+    if isinstance(declared, (Net, Nets)) and hasattr(value, "Proto"):
+        value = value.Proto()
+    elif isinstance(declared, (Float, Floats)):
+        value = _as_floats(value)
+    set_argument(argument, key, value)
+    try:
+        declared.convert(argument)
+    except (ValueError, RuntimeError):
+        return False
+    return True
+
+
+def _as_floats(value: Any) -> Any:
+    value = plain(value)
+    if isinstance(value, int):
+        return float(value)
+    if isinstance(value, Iterable) and not isinstance(value, (str, bytes)):
+        values = [plain(v) for v in value]
+        return [float(v) for v in values] if all(isinstance(v, (int, float)) for v in values) else values
+    return value
 
 
 def ArgsToDict(args: Iterable[Any]) -> dict[str, Any]:

@@ -13,7 +13,7 @@ class NetIndex:
     So building stays linear whatever is read or edited in between.
     """
 
-    __slots__ = ("external", "handed_out", "n_external", "n_ops", "net", "written")
+    __slots__ = ("external", "handed_out", "held", "n_external", "n_ops", "net", "written")
 
     def __init__(self, net: Any) -> None:
         self.handed_out = False
@@ -27,6 +27,8 @@ class NetIndex:
         #: the position of a name among the external inputs
         self.external: dict[str, int] = {}
         self.n_ops = self.n_external = 0
+        #: looked up anew each time; that somebody holds them makes the look-up twice as fast
+        self.held = net.op, net.external_input
         self.catch_up(net)
 
     def in_step(self, net: Any) -> bool:

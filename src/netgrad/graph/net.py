@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
-from netgrad.graph.net_building import NetBuilding
-from netgrad.graph.net_interface import NetInterface
+from netgrad.graph.net_cloning import NetCloning
+from netgrad.graph.net_editing import NetEditing
+from netgrad.graph.net_helpers import NetHelpers
+from netgrad.graph.net_records import NetRecords
 
 
-class Net(NetBuilding, NetInterface):
+class Net(NetHelpers, NetCloning, NetEditing, NetRecords):
     """A list of operators on named blobs, to which calling ``net.X(inputs, outputs, **arguments)`` appends operator X."""
+
+
+def get_net_name(netlike: Net | object | str) -> str:
+    """The name of a Net or NetDef; a name is its own."""
+    if isinstance(netlike, Net):
+        return netlike.Name()
+    return str(getattr(netlike, "name", netlike))

@@ -10,6 +10,7 @@ from netgrad.graph import net_names
 from netgrad.graph.blob import BlobReference, ScopedName
 from netgrad.graph.index import NetIndex
 from netgrad.graph.provenance import Provenance
+from netgrad.graph.scope import _threadlocal_scope
 from netgrad.proto import caffe2_pb2
 
 #: nets that are alive, by name
@@ -142,12 +143,17 @@ class NetBase:
             return f"{self._net.name}_blob_{self._next_name_index - 1}"
         base = f"{self._net.name}/{prefix}"
         suffix = "" if output_id is None else f":{output_id}"
+        index = self._index
+        if not index.in_step(self._net):
+            index.catch_up(self._net)
+        written, external, scope = index.written, index.external, _threadlocal_scope.namescope
         key = name = base + suffix
-        k = self._next_blob_name_ids.get(key, 2)
-        while self._index.defines(self._net, ScopedName(name)):
+        if (full := scope + name) in written or full in external:
+            k = self._next_blob_name_ids.get(key, 2)
+            while (full := f"{scope}{base}_{k}{suffix}") in written or full in external:
+                k += 1
             name = f"{base}_{k}{suffix}"
-            k += 1
-            self._next_blob_name_ids[key] = k
+            self._next_blob_name_ids[key] = k + 1
         return name
 
     def _CheckLookupTables(self) -> None:

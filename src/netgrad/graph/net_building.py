@@ -15,13 +15,15 @@ from netgrad.graph import provenance, registry
 from netgrad.graph.blob import BlobReference, rectified_names, scoped_name
 from netgrad.graph.net_base import NetBase
 from netgrad.graph.operator import (
+    NOT_ARGUMENTS,
     IsOperator,
     OperatorType,
     UnknownOperatorError,
     fill_operator,
     known_type,
-    needs_a_look,
+    names_are_right,
     reference_or_tuple,
+    set_arguments,
     warn_of_problems,
 )
 from netgrad.graph.scope import _threadlocal_scope
@@ -72,6 +74,7 @@ def _method(kind: OperatorType) -> Callable[..., Any]:
     scopes = _threadlocal_scope
     reference = BlobReference
     new = BlobReference.__new__
+    not_arguments = NOT_ARGUMENTS
 
     def write(self: NetBuilding, inputs: Any, outputs: Any = None, **kwargs: Any) -> Any:
         prefix = scopes.namescope
@@ -82,18 +85,23 @@ def _method(kind: OperatorType) -> Callable[..., Any]:
             names = rectified_names(inputs)
         net = self._net
         index = self._index
-        ops = net.op
+        ops, declared = net.op, net.external_input
         position = len(ops)
-        if index.n_ops != position or index.net is not net or index.n_external != len(net.external_input):
+        if index.n_ops != position or index.net is not net or index.n_external != len(declared):
             index.catch_up(net)
-        written = index.written
+        written, external = index.written, index.external
         if index.handed_out:
             for name in names:
+                k = written.get(name)
+                if k is not None and name in ops[k].output:
+                    continue
+                if k is None and (k := external.get(name)) is not None and declared[k] == name:
+                    continue
                 if not (index.is_written(name) or index.is_external(name)):
                     self._declare_input(name)
         else:
             for name in names:
-                if name not in written and name not in index.external:
+                if name not in written and name not in external:
                     self._declare_input(name)
 
         if outputs.__class__ is str:
@@ -119,16 +127,21 @@ def _method(kind: OperatorType) -> Callable[..., Any]:
         offset = frame.f_lasti if frame is not None else 0
         self._provenance.record(position, type_, outs[0] if outs else "", code, offset)
 
+        right_arguments = not kind.required
         if kwargs or scopes.devicescope is not None:
             try:
-                fill_operator(op, kind, **kwargs)
+                if scopes.devicescope is None and not_arguments.isdisjoint(kwargs):
+                    right_arguments = set_arguments(op, kind, kwargs)
+                else:
+                    right_arguments = fill_operator(op, kind, **kwargs)
             except BaseException:
                 del ops[position]
                 index.rebuild(net)
                 raise
-        if (len(names), len(outs)) not in right or not kind.simple or kwargs or not set(names).isdisjoint(outs):
-            if needs_a_look(kind, names, outs, kwargs):
-                warn_of_problems(op, code, offset, position, net.name)
+        obvious = right_arguments and (len(names), len(outs)) in right and not kind.must_be_in_place
+        if not (obvious and len(outs) == 1 and outs[0] not in names) and \
+                not (right_arguments and names_are_right(kind, names, outs)):
+            warn_of_problems(op, code, offset, position, net.name)
         if operators.immediate is not None:
             operators.immediate(op)
         if len(outs) == 1:

@@ -81,6 +81,7 @@ class NetInterface(NetBase):
         """
         from netgrad.autodiff.backward import add_gradient_operators
 
+        self.refresh()
         return add_gradient_operators(self, ys, skip=skip, **options)
 
     def ExplainGradient(self, blob: Any) -> Any:

@@ -9,7 +9,7 @@ from types import CodeType
 from typing import Any
 
 from netgrad.graph import provenance, registry, schema
-from netgrad.graph.argument_values import set_argument, set_declared
+from netgrad.graph.argument_values import plain_fields, set_argument, set_declared
 from netgrad.graph.arguments import UNIVERSAL, Arg, ArgumentError
 from netgrad.graph.blob import BlobReference, _RectifyInputOutput, rectified_names
 from netgrad.graph.declaration import Operator
@@ -73,9 +73,9 @@ class OperatorType:
     def refresh(self) -> None:
         self.declaration: type[Operator] | None = registry.find(self.type)
         self.table: dict[str, Arg] = dict(self.declaration.argument_table) if self.declaration else {}
+        self.fields = {name: plain_fields(argument) for name, argument in self.table.items()}
         self.required = frozenset(name for name, argument in self.table.items() if argument.required)
-        #: nothing to check but counts, where no arguments are given and no name repeats
-        self.simple = not self.required and not (self.declaration and self.declaration.inplace_required)
+        self.must_be_in_place = bool(self.declaration and self.declaration.inplace_required)
         #: counts of inputs and outputs that were checked and found right
         self.right.clear()
 
@@ -110,24 +110,39 @@ _warned: set[tuple[str, str]] = set()
 _warned_places: set[tuple[CodeType | None, int, str]] = set()
 
 
-def set_arguments(op: Any, kind: OperatorType, kwargs: dict[str, Any]) -> None:
-    """Adds keyword arguments to an OperatorDef; ``None`` means not given."""
-    table = kind.table
+def set_arguments(op: Any, kind: OperatorType, kwargs: dict[str, Any]) -> bool:
+    """Adds keyword arguments to an OperatorDef; ``None`` means not given.
+
+    Returns:
+        Whether all of them fit the declaration and none that it requires is missing.
+    """
+    fields, arguments = kind.fields, op.arg
+    right = kind.required <= kwargs.keys() if kind.required else True
     for key, value in kwargs.items():
         if value is None:
+            right = right and key not in kind.required
             continue
-        declared = table.get(key)
-        argument = op.arg.add(name=key)
+        argument = arguments.add()
+        argument.name = key
+        plain = fields.get(key)
+        field = plain.get(value.__class__) if plain is not None else None
         try:
-            if declared is None:
+            if field == "f":
+                argument.f = value
+            elif field == "i":
+                argument.i = value
+            elif field == "s":
+                argument.s = value
+            elif plain is not None:
+                right = set_declared(argument, kind.table[key], key, value) and right
+            else:
                 set_argument(argument, key, value)
                 if kind.declaration is not None and key not in UNIVERSAL:
                     _unknown_argument(kind, key)
-            else:
-                set_declared(argument, declared, key, value)
-        except ArgumentError as error:
-            del op.arg[-1]
-            raise ArgumentError(f"{op.type}: {error}") from None
+        except ValueError as error:
+            reason = str(error) if isinstance(error, ArgumentError) else f"argument {key!r}: {error}"
+            raise ArgumentError(f"{op.type}: {reason}") from None
+    return right
 
 
 def _unknown_argument(kind: OperatorType, key: str) -> None:
@@ -159,6 +174,10 @@ def warn_of_problems(op: Any, code: CodeType | None, offset: int, position: int 
                            schema.SchemaWarning, filename, line)
 
 
+#: keywords of `CreateOperator` that do not become arguments of the operator
+NOT_ARGUMENTS = frozenset({"name", "control_input", "device_option", "arg", "engine", "debug_info", "random_seed"})
+
+
 def fill_operator(
     op: Any,
     kind: OperatorType,
@@ -171,8 +190,12 @@ def fill_operator(
     debug_info: str | None = None,
     random_seed: int | None = None,
     **kwargs: Any,
-) -> None:
-    """Everything of an OperatorDef but its type, inputs and outputs (see `CreateOperator`)."""
+) -> bool:
+    """Everything of an OperatorDef but its type, inputs and outputs (see `CreateOperator`).
+
+    Returns:
+        Whether all arguments fit the declaration and none that it requires is missing.
+    """
     op.name = name
     if control_input:
         op.control_input.extend(rectified_names(control_input))
@@ -187,8 +210,8 @@ def fill_operator(
         op.device_option.random_seed = random_seed
     if arg is not None:
         op.arg.extend(arg)
-    if kwargs:
-        set_arguments(op, kind, kwargs)
+    right = set_arguments(op, kind, kwargs)
+    return right and not arg
 
 
 def CreateOperator(
@@ -227,18 +250,21 @@ def CreateOperator(
     kind = known_type(operator_type)
     names, outs = rectified_names(inputs), rectified_names(outputs)
     op = caffe2_pb2.OperatorDef(type=operator_type, input=names, output=outs)
-    fill_operator(op, kind, name, control_input, device_option, arg, engine, debug_info, **kwargs)
-    if needs_a_look(kind, names, outs, kwargs):
+    right = fill_operator(op, kind, name, control_input, device_option, arg, engine, debug_info, **kwargs)
+    if not (right and names_are_right(kind, names, outs)):
         warn_of_problems(op, *provenance.caller())
     if immediate is not None:
         immediate(op)
     return op
 
 
-def needs_a_look(kind: OperatorType, inputs: Sequence[str], outputs: Sequence[str], arguments: dict[str, Any]) -> bool:
-    """Whether an operator is anything but obviously right: then the full check decides."""
-    return not (kind.counts_are_right(len(inputs), len(outputs)) and kind.simple and not arguments
-                and set(inputs).isdisjoint(outputs))
+def names_are_right(kind: OperatorType, inputs: Sequence[str], outputs: Sequence[str]) -> bool:
+    """Whether counts and in-place use follow the declaration."""
+    if not kind.counts_are_right(len(inputs), len(outputs)):
+        return False
+    if not kind.must_be_in_place and set(inputs).isdisjoint(outputs):
+        return True
+    return kind.declaration is not None and not schema.in_place(kind.declaration, inputs, outputs)
 
 
 def _RegisterPythonImpl(f: Any, grad_f: Any = None, python_func_type: Any = None, pass_workspace: bool = False) -> str:
