@@ -2,12 +2,326 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
-from netgrad.graph.arguments import Bool
-from netgrad.graph.declaration import In, Operator, Out
-from netgrad.graph.rules import Rule
-from netgrad.graph.shapes import same_as
+from netgrad.graph.arguments import Bool, Float, Int, Str
+from netgrad.graph.declaration import Arity, In, Operator, Out
+from netgrad.graph.rules import Rule, emits, pass_through
+from netgrad.graph.shapes import TensorType, broadcast, same_as
+from netgrad.ops._broadcasting import (
+    BROADCASTING,
+    align,
+    elementwise,
+    elementwise_gradient,
+    expect_like,
+    expect_one_dtype,
+    fold,
+    laid_shape,
+)
+
+
+class Binary(Operator, abstract=True):
+    """C from A and B, element by element, broadcasting by either rule."""
+
+    inputs = [In("A", "any shape, numeric"), In("B", "dtype of A; broadcast against A")]
+    outputs = [Out("C", "the broadcast shape, dtype of A")]
+    arguments = BROADCASTING
+    inplace = {(0, 0), (1, 0)}
+    shape = broadcast()
+
+
+class BinaryGradient(Operator, abstract=True):
+    """dA and dB from dC, each folded to the shape of its operand."""
+
+    inputs = [In("dC", "shape of C"), In("A"), In("B")]
+    outputs = [Out("dA", "like A"), Out("dB", "like B")]
+    arguments = BROADCASTING
+    inplace = {(0, 0), (0, 1)}
+    shape = same_as(1, 2)
+    inplace_keeps_shape = False
+    internal = True
+
+
+class Add(Binary):
+    """C = A + B."""
+
+    gradient = emits("AddGradient", "GO0 I0 I1", "GI0 GI1")
+    kernel = elementwise(lambda xp, A, B: A + B)
+
+
+class AddGradient(BinaryGradient):
+    """dA = dC and dB = dC, each summed over the axes its operand was broadcast along."""
+
+    inputs = [In("dC", "shape of C"), In("A", shape_only=True), In("B", shape_only=True)]
+    kernel = elementwise_gradient(lambda xp, dC, A, B: (dC, dC))
+
+
+class Sub(Binary):
+    """C = A - B."""
+
+    gradient = emits("SubGradient", "GO0 I0 I1", "GI0 GI1")
+    kernel = elementwise(lambda xp, A, B: A - B)
+
+
+class SubGradient(BinaryGradient):
+    """dA = dC and dB = -dC, each summed over the axes its operand was broadcast along."""
+
+    inputs = [In("dC", "shape of C"), In("A", shape_only=True), In("B", shape_only=True)]
+    kernel = elementwise_gradient(lambda xp, dC, A, B: (dC, -dC))
+
+
+class Mul(Binary):
+    """C = A B."""
+
+    gradient = emits("MulGradient", "GO0 I0 I1", "GI0 GI1")
+    kernel = elementwise(lambda xp, A, B: A * B)
+
+
+class MulGradient(BinaryGradient):
+    """dA = dC B and dB = dC A, each summed over the axes its operand was broadcast along."""
+
+    kernel = elementwise_gradient(lambda xp, dC, A, B: (dC * B, dC * A))
+
+
+def _divide(xp: Any, A: Any, B: Any) -> Any:
+    if xp.isdtype(A.dtype, "integral"):
+        return xp.sign(A) * xp.sign(B) * (xp.abs(A) // xp.abs(B))
+    return A / B
+
+
+class Div(Binary):
+    """C = A / B; integers are divided towards zero."""
+
+    inplace = {(0, 0)}
+    gradient = emits("DivGradient", "GO0 I0 I1 O0", "GI0 GI1")
+    kernel = elementwise(_divide)
+
+
+class DivGradient(BinaryGradient):
+    """dA = dC / B and dB = -dC C / B, each summed over the axes its operand was broadcast along.
+
+    The short form has the inputs dC, B and C, for operands of one shape.
+    """
+
+    inputs = [In("dC", "shape of C"), In("A", "left out in the short form", shape_only=True), In("B"),
+              In("C", "the quotient", optional=True)]
+    inplace = {(0, 0)}
+
+    def shape(*types: TensorType, **_: Any) -> tuple[TensorType, TensorType]:
+        return (types[0], types[1]) if len(types) == 3 else (types[1], types[2])
+
+    def shape_only(arguments: Any, count: int) -> set[int]:
+        return {1} if count == 4 else set()
+
+    def kernel(xp: Any, dC: Any, A: Any, B: Any, C: Any = None, *,
+               broadcast: bool, axis: int, axis_str: str, order: str) -> Any:
+        if C is None:
+            A, B, C = dC, A, B
+        return _divide_gradient(xp, dC, A, B, C, broadcast=broadcast, axis=axis, axis_str=axis_str, order=order)
+
+
+_divide_gradient = elementwise_gradient(lambda xp, dC, A, B, C: (dC / B, -dC * expect_like(C, dC, "C", "dC") / B))
+
+
+class Pow(Operator):
+    """Y = X ^ exponent; the exponent is the argument, or a second input that broadcasts against X."""
+
+    inputs = [In("X", "any shape, float"), In("exponent", "dtype of X; instead of the argument", optional=True)]
+    outputs = [Out("Y", "like X")]
+    arguments = [Float("exponent", None, "the exponent, where there is no second input", as_="power"), *BROADCASTING]
+    inplace = {(0, 0), (1, 0)}
+    shape = broadcast()
+
+    def kernel(xp: Any, X: Any, exponent: Any = None, *, power: float | None,
+               broadcast: bool, axis: int, axis_str: str, order: str) -> Any:
+        if exponent is not None:
+            return X ** align(xp, X, exponent, broadcast, axis, axis_str, order)
+        if power is None:
+            raise ValueError("Pow has neither the argument exponent nor a second input: give one of them")
+        return X**power
+
+    def gradient(op: Rule) -> None:
+        op.copy_arguments = False
+        if op.has_arg("exponent"):
+            _power_gradient(op)
+        elif op.num_inputs == 2:
+            _tensor_power_gradient(op)
+        else:
+            raise op.fail("Pow has neither the argument exponent nor a second input: give one of them")
+
+
+def _power_gradient(op: Rule) -> None:
+    """dX = exponent X^(exponent - 1) dY; in place, X^(exponent - 1) is a power of Y."""
+    exponent = float(op.arg("exponent"))
+    if op.input_name(0) == op.output_name(0):
+        if exponent == 0:
+            raise op.fail("X^0 computed in place has lost X: write Y to a name of its own")
+        op.emit("Pow", [op.O(0)], [op.GI(0)], exponent=(exponent - 1) / exponent)
+    else:
+        op.emit("Pow", [op.I(0)], [op.GI(0)], exponent=exponent - 1)
+    op.emit("Mul", [op.GI(0), op.GO(0)], [op.GI(0)])
+    op.emit("Scale", [op.GI(0)], [op.GI(0)], scale=exponent)
+
+
+def _tensor_power_gradient(op: Rule) -> None:
+    """dX = exponent X^(exponent - 1) dY and dexponent = log(X) Y dY, the latter folded to the exponent's shape."""
+    if op.output_name(0) in (op.input_name(0), op.input_name(1)):
+        raise op.fail("with a tensor as exponent it cannot be differentiated in place: write Y to a name of its own")
+    laid: dict[str, Any] = {}
+    if op.has_arg("broadcast"):
+        where = {"axis": op.arg("axis", -1), "axis_str": op.arg("axis_str", ""), "order": op.arg("order", "NCHW")}
+        laid = {"broadcast": op.arg("broadcast"), **where}
+    X, exponent, Y, dX, dexponent = op.I(0), op.I(1), op.O(0), op.GI(0), op.GI(1)
+    op.emit("ConstantFill", [exponent], [dexponent], value=1.0)
+    op.emit("Sub", [exponent, dexponent], [dexponent])
+    op.emit("Pow", [X, dexponent], [dX], **laid)
+    op.emit("Mul", [dX, op.GO(0)], [dX])
+    op.emit("Mul", [dX, exponent], [dX], **laid)
+    whole = op.temp(op.input_name(1) + "_grad_autogen_pre_red")
+    op.emit("Log", [X], [whole])
+    op.emit("Mul", [whole, Y], [whole])
+    if laid:
+        op.emit("Mul", [whole, op.GO(0)], [whole])
+        op.emit("SumReduceLike", [whole, exponent], [dexponent], **where)
+    else:
+        op.emit("Mul", [whole, op.GO(0)], [dexponent])
+
+
+class SumReduceLike(Operator):
+    """C = A summed to the shape of B, where B lies over A by the first broadcasting rule."""
+
+    inputs = [In("A"), In("B", "a part of A's axes", shape_only=True)]
+    outputs = [Out("C", "like B")]
+    arguments = [
+        Int("axis", -1, "where in A the axes of B begin; -1: so that the last axes meet"),
+        Str("axis_str", "", "the same as a letter of order"), Str("order", "NCHW", "the letters of A's axes"),
+    ]
+
+    def shape(A: TensorType, B: TensorType, **_: Any) -> TensorType:
+        return A.with_dims(B.dims)
+
+    def kernel(xp: Any, A: Any, B: Any, *, axis: int, axis_str: str, order: str) -> Any:
+        expect_one_dtype(A, B)
+        return fold(xp, A, B.shape, laid_shape(tuple(A.shape), tuple(B.shape), axis, axis_str, order))
+
+
+class Nary(Operator, abstract=True):
+    """Y from any number of tensors of one shape and dtype."""
+
+    inputs = [In("X", "all of one shape and dtype", variadic=True)]
+    outputs = [Out("Y", "like X_0")]
+    inplace = {(0, 0)}
+    shape = same_as(0)
+
+
+def _alike(tensors: tuple[Any, ...]) -> None:
+    for k, X in enumerate(tensors[1:], 1):
+        expect_like(X, tensors[0], f"X_{k}", "X_0")
+        expect_one_dtype(tensors[0], X, "X_0", f"X_{k}")
+
+
+def _sum(xp: Any, *tensors: Any) -> Any:
+    _alike(tensors)
+    total = tensors[0]
+    for X in tensors[1:]:
+        total = total + X
+    return total
+
+
+class Sum(Nary):
+    """Y = X_0 + X_1 + ..., of one shape; Y is X_0 itself where there is but one."""
+
+    shares = {(0, 0)}
+    gradient = pass_through
+    kernel = _sum
+
+
+class SumInt(Nary):
+    """Y = X_0 + X_1 + ... for integers; there is no gradient."""
+
+    inputs = [In("X", "all of one shape, int32 or int64", variadic=True)]
+    shares = {(0, 0)}
+    kernel = _sum
+
+
+class Mean(Nary):
+    """Y = (X_0 + X_1 + ...) / number of inputs."""
+
+    def kernel(xp: Any, *tensors: Any) -> Any:
+        return _sum(xp, *tensors) / len(tensors)
+
+    def gradient(op: Rule) -> None:
+        op.emit("MeanGradient", [op.GO(0)], [op.GI(k) for k in range(op.num_inputs)])
+
+
+class MeanGradient(Operator):
+    """dX_k = dY / number of outputs."""
+
+    inputs = [In("dY")]
+    outputs = [Out("dX", "like dY", variadic=True)]
+    inplace = {(0, 0)}
+    inplace_keeps_shape = True
+    internal = True
+
+    def kernel(xp: Any, dY: Any, *, op: Any) -> Any:
+        part = dY / op.num_outputs
+        return tuple(part + 0 if k else part for k in range(op.num_outputs))
+
+
+def _extreme_gradient(op: Rule) -> None:
+    every = range(op.num_inputs)
+    op.emit(op.type + "Gradient", [op.O(0), op.GO(0), *map(op.I, every)], [op.GI(k) for k in every])
+
+
+class ExtremeGradient(Operator, abstract=True):
+    """dX_k = dY where X_k is the extreme; inputs that tie for it all receive dY."""
+
+    inputs = [In("Y"), In("dY", "like Y"), In("X", "all like Y", variadic=True)]
+    outputs = [Out("dX", "like X", variadic=True)]
+    internal = True
+
+    def kernel(xp: Any, Y: Any, dY: Any, *tensors: Any) -> Any:
+        expect_like(dY, Y)
+        return tuple(dY * xp.astype(expect_like(X, Y, "X", "Y") == Y, dY.dtype) for X in tensors)
+
+
+class Max(Nary):
+    """Y = the largest of X_0, X_1, ..., element by element."""
+
+    gradient = _extreme_gradient
+
+    def kernel(xp: Any, *tensors: Any) -> Any:
+        _alike(tensors)
+        largest = tensors[0]
+        for X in tensors[1:]:
+            largest = xp.maximum(largest, X)
+        return largest
+
+    shares = {(0, 0)}
+
+
+class MaxGradient(ExtremeGradient):
+    """dX_k = dY where X_k is the largest; inputs that tie for it all receive dY."""
+
+
+class Min(Nary):
+    """Y = the smallest of X_0, X_1, ..., element by element."""
+
+    gradient = _extreme_gradient
+
+    def kernel(xp: Any, *tensors: Any) -> Any:
+        _alike(tensors)
+        smallest = tensors[0]
+        for X in tensors[1:]:
+            smallest = xp.minimum(smallest, X)
+        return smallest
+
+    shares = {(0, 0)}
+
+
+class MinGradient(ExtremeGradient):
+    """dX_k = dY where X_k is the smallest; inputs that tie for it all receive dY."""
 
 
 class WeightedSum(Operator):
@@ -20,9 +334,10 @@ class WeightedSum(Operator):
     shape = same_as(0)
 
     def kernel(xp: Any, *pairs: Any) -> Any:
-        total = pairs[0] * xp.reshape(pairs[1], ())
+        _alike(pairs[::2])
+        total = pairs[0] * _weight(xp, pairs[1])
         for X, weight in zip(pairs[2::2], pairs[3::2], strict=True):
-            total = total + X * xp.reshape(weight, ())
+            total = total + X * _weight(xp, weight)
         return total
 
     def gradient(op: Rule) -> None:
@@ -32,11 +347,18 @@ class WeightedSum(Operator):
         op.emit("WeightedSumGradient", [op.GO(0), *map(op.I, range(op.num_inputs))], [op.GI(k) for k in wanted])
 
 
+def _weight(xp: Any, weight: Any) -> Any:
+    if math.prod(weight.shape) != 1:
+        raise ValueError(f"a weight has shape {tuple(weight.shape)}, expected one element")
+    return xp.reshape(weight, ())
+
+
 class WeightedSumGradient(Operator):
     """dX_k = w_k dY; with grad_on_w also dw_k = sum(X_k dY)."""
 
     inputs = [In("dY"), In("X", variadic=True), In("weight", variadic=True)]
     outputs = [Out("dX", variadic=True)]
+    num_inputs = Arity(1, None, lambda count: count % 2 == 1, "an odd number")
     arguments = [Bool("grad_on_w", False)]
     internal = True
 
@@ -44,7 +366,44 @@ class WeightedSumGradient(Operator):
         return set() if arguments["grad_on_w"] else set(range(1, count, 2))
 
     def kernel(xp: Any, dY: Any, *pairs: Any, grad_on_w: bool) -> Any:
-        gradients = [dY * xp.reshape(weight, ()) for weight in pairs[1::2]]
+        for X in pairs[::2]:
+            expect_like(dY, X, "dY", "X")
+        gradients = [dY * _weight(xp, weight) for weight in pairs[1::2]]
         if grad_on_w:
             gradients += [xp.reshape(xp.sum(X * dY), w.shape) for X, w in zip(pairs[::2], pairs[1::2], strict=True)]
         return tuple(gradients)
+
+
+class SquareRootDivide(Operator):
+    """Y[i] = data[i] / sqrt(scale[i]); rows whose scale is zero are kept."""
+
+    inputs = [In("data", "(N, ...), float"), In("scale", "(N,), not negative, float or integer")]
+    outputs = [Out("Y", "like data")]
+    inplace = {(0, 0)}
+    shape = same_as(0)
+    gradient = emits("SquareRootDivide", "GO0 I1", "GI0")
+
+    def kernel(xp: Any, data: Any, scale: Any) -> Any:
+        if tuple(scale.shape) != (data.shape[0],):
+            raise ValueError(f"scale has shape {tuple(scale.shape)}, expected {(data.shape[0],)}, the rows of data")
+        if xp.any(scale < 0):
+            raise ValueError("scale holds a negative number, expected none: its square roots divide the rows")
+        root = xp.sqrt(xp.astype(xp.where(scale == 0, xp.ones_like(scale), scale), data.dtype))
+        return data / xp.reshape(root, (-1, *(1,) * (len(data.shape) - 1)))
+
+
+class Mod(Operator):
+    """Y = the remainder of X by ``divisor``, of X's sign, or of the divisor's with sign_follow_divisor."""
+
+    inputs = [In("X", "any shape, int32 or int64")]
+    outputs = [Out("Y", "like X")]
+    arguments = [Int("divisor", 0, "not zero"), Bool("sign_follow_divisor", False)]
+    inplace = {(0, 0)}
+    shape = same_as(0)
+
+    def kernel(xp: Any, X: Any, *, divisor: int, sign_follow_divisor: bool) -> Any:
+        if divisor == 0:
+            raise ValueError("divisor is 0, expected another integer")
+        if sign_follow_divisor:
+            return X % divisor
+        return xp.sign(X) * (xp.abs(X) % abs(divisor))
