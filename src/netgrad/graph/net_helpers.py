@@ -80,10 +80,9 @@ class NetHelpers(NetBuilding):
             own.update(pickled_builder=builder, pickled_grad_builder=grad_builder, pass_workspace=pass_workspace)
         else:
             own["token"] = _RegisterPythonImpl(f, grad_f, python_func_type, pass_workspace=pass_workspace)
+        own.update(grad_output_indices=list(grad_output_indices or ()), grad_input_indices=list(grad_input_indices or ()))
 
         def write(*args: Any, **kwargs: Any) -> Any:
-            own.update(grad_output_indices=list(grad_output_indices or ()),
-                       grad_input_indices=list(grad_input_indices or ()))
             return self._CreateAndAddToSelf("Python", *args, **kwargs, **own)
 
         return write

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
 from types import CodeType, FrameType
 from typing import Any
 
@@ -47,13 +48,15 @@ class Provenance:
     """The origins of a net's operators, by position. An origin counts only while its operator is still the one it was
     recorded for (same type, same first output): operators moved or replaced by hand lose theirs."""
 
-    __slots__ = ("codes", "offsets", "outputs", "types")
+    __slots__ = ("codes", "offsets", "outputs", "spans", "types")
 
     def __init__(self) -> None:
         self.codes: list[CodeType | None] = []
         self.offsets: list[int] = []
         self.types: list[str] = []
         self.outputs: list[str] = []
+        #: whole backward passes: first position, and for each operator its source, type and first output
+        self.spans: list[tuple[int, Sequence[int], Sequence[str], Sequence[str]]] = []
 
     def record(self, position: int, type: str, output: str, code: CodeType | None, offset: int) -> None:
         """Notes who wrote the operator at a position, which is the next one or a replaced one."""
@@ -73,18 +76,16 @@ class Provenance:
             self.outputs.extend([""] * missing)
         else:
             for column in (self.codes, self.offsets, self.types, self.outputs):
-                del column[position:]  # type: ignore[attr-defined]
+                del column[position:]
 
-    def inherit(self, position: int, sources: list[int], types: list[str], outputs: list[str]) -> None:
+    def inherit(self, start: int, sources: Sequence[int], types: Sequence[str], outputs: Sequence[str]) -> None:
         """Operators that follow from a position on (gradients) come from where those at ``sources`` do; -1: unknown."""
-        missing = position - len(self.codes)
-        if missing:
-            self._resize(missing, position)
-        codes, offsets = self.codes, self.offsets
-        self.codes.extend([codes[k] if k >= 0 else None for k in sources])
-        self.offsets.extend([offsets[k] if k >= 0 else 0 for k in sources])
-        self.types.extend(types)
-        self.outputs.extend(outputs)
+        self.spans.append((start, sources, types, outputs))
+
+    def take(self, position: int, op: Any, other: Provenance, source: int, original: Any) -> None:
+        """The operator at a position is a copy of the one at ``source`` in another net, and comes from where that does."""
+        code, offset = other.origin(source, original) or (None, 0)
+        self.record(position, op.type, op.output[0] if op.output else "", code, offset)
 
     def insert(self, position: int, type: str, output: str, code: CodeType | None, offset: int) -> None:
         """Notes an operator that was put between others."""
@@ -96,10 +97,18 @@ class Provenance:
 
     def origin(self, position: int, op: Any) -> tuple[CodeType, int] | None:
         """Code and instruction that wrote the operator at a position, if it is still the one that was noted."""
+        output = op.output[0] if op.output else ""
+        for start, sources, types, outputs in self.spans:
+            k = position - start
+            if 0 <= k < len(sources):
+                source = sources[k]
+                if types[k] == op.type and outputs[k] == output and 0 <= source < len(self.codes):
+                    code = self.codes[source]
+                    return None if code is None else (code, self.offsets[source])
         if position >= len(self.codes):
             return None
         code = self.codes[position]
-        if code is None or self.types[position] != op.type or self.outputs[position] != (op.output[0] if op.output else ""):
+        if code is None or self.types[position] != op.type or self.outputs[position] != output:
             return None
         return code, self.offsets[position]
 
