@@ -4,10 +4,23 @@ from netgrad.facade import facade
 
 facade(__name__, {
     "netgrad.runtime.current": """
-        Blobs CreateBlob CreateNet CurrentWorkspace DeserializeBlob FeedBlob FetchBlob FetchBlobs FetchTorch
-        GetBlobSizeBytes GetNameScope GetNetName GlobalInit HasBlob RegisteredOperators RemoveBlob ResetBlob
-        ResetWorkspace RootFolder RunNet RunNetOnce RunOperatorMultiple RunOperatorOnce RunOperatorsOnce RunPlan
-        SerializeBlob StringifyBlobName StringifyNetName StringifyProto SwitchWorkspace Workspaces
-        _BlobDict=BlobDict blobs""",
+        BenchmarkNet BenchmarkNetOnce Blobs CallWithExceptionIntercept CreateBlob CreateNet CurrentWorkspace
+        DeserializeBlob FeedBlob FetchBlob FetchBlobs FetchTorch GetBlobSizeBytes GetNameScope GetNetName GlobalInit
+        HasBlob RegisteredOperators RemoveBlob ResetBlob ResetWorkspace RootFolder RunNet RunNetOnce
+        RunOperatorMultiple RunOperatorOnce RunOperatorsOnce RunPlan SerializeBlob StringifyBlobName StringifyNetName
+        StringifyProto SwitchWorkspace Workspaces _BlobDict=BlobDict blobs""",
     "netgrad.runtime.workspace": "Workspace",
+    "netgrad.runtime.inference": "InferShapesAndTypes",
+    "netgrad.runtime.immediate": """
+        FeedImmediate FetchImmediate ImmediateBlobs IsImmediate RunOperatorImmediate StartImmediate StopImmediate
+        WorkspaceGuard""",
+    "netgrad.runtime.devices": """
+        GetCUDAVersion GetCuDNNVersion GetDeviceProperties GetGPUMemoryInfo GetGpuPeerAccessPattern GpuDeviceType
+        NumCudaDevices NumGpuDevices has_cuda_support has_gpu_support has_hip_support""",
+    "netgrad.graph.tracebacks": "operator_tracebacks",
+}, {
+    "C": "caffe2.python._import_c_extension",
+    "caffe2_pb2": "netgrad.proto.caffe2_pb2",
+    "scope": "caffe2.python.scope",
+    "utils": "caffe2.python.utils",
 })

@@ -86,7 +86,7 @@ def _from_array(array: np.ndarray, backend: Backend, device: Any) -> Any:
 
 
 def _from_torch(tensor: Any, backend: Backend, device: Any) -> Any:
-    if isinstance(tensor, backend.array_type):
+    if issubclass(type(tensor), backend.array_type):
         copy = tensor.detach().clone()
         return copy if device is None else copy.to(device)
     tensor = tensor.detach().cpu()

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from netgrad.graph import registry, scope
@@ -154,6 +155,38 @@ def RunOperatorsOnce(operators: Iterable[Any]) -> bool:
     return True
 
 
+def DeleteNet(name: str) -> None:
+    Workspace.current.delete_net(name)
+
+
+def Nets() -> list[str]:
+    """Names of the created nets."""
+    return list(Workspace.current.nets)
+
+
+def LocalBlobs() -> list[str]:
+    """Names of the workspace's own blobs, without its parent's."""
+    return Workspace.current.local_names()
+
+
+def BenchmarkNet(name: Any, warmup_runs: int, main_runs: int, run_individual: bool = False) -> list[float]:
+    """Milliseconds per run of a created net; with ``run_individual`` also of each of its operators."""
+    created = Workspace.current.net(name)
+    for _ in range(warmup_runs):
+        created.run()
+    start = time.perf_counter()
+    for _ in range(main_runs):
+        created.run()
+    total = (time.perf_counter() - start) / max(1, main_runs) * 1e3
+    return [total, *created.time_operators(max(1, main_runs))] if run_individual else [total]
+
+
+def BenchmarkNetOnce(net: Any) -> float:
+    """Milliseconds of one run of a net."""
+    CreateNet(net, overwrite=True)
+    return BenchmarkNet(net, 0, 1)[0]
+
+
 def RunPlan(plan_or_step: Any) -> bool:
     """Runs a plan, or one execution step."""
     if type(plan_or_step).__name__ == "ExecutionStep":
@@ -197,6 +230,12 @@ def StringifyProto(obj: Any) -> Any:
     if hasattr(obj, "SerializeToString"):
         return obj.SerializeToString()
     raise ValueError(f"a {type(obj).__name__} is no protobuf message and has no Proto()")
+
+
+def CallWithExceptionIntercept(func: Callable[..., Any], op_id_fetcher: Callable[[], int | None], net_name: str,
+                               *args: Any, **kwargs: Any) -> Any:
+    """Calls a function; what it raises names the failing operator and its Python line already."""
+    return func(*args, **kwargs)
 
 
 def GlobalInit(args: Iterable[str] = ()) -> bool:

@@ -13,7 +13,7 @@ NUMBERS: dict[str, caffe2_pb2.TensorProto.DataType] = {
     "uint16": _T.UINT16, "int16": _T.INT16, "int64": _T.INT64, "float16": _T.FLOAT16, "float64": _T.DOUBLE,
 }
 #: number on the wire -> dtype name
-NAMES: dict[int, str] = {number: name for name, number in NUMBERS.items()} 
+NAMES: dict[int, str] = {number: name for name, number in NUMBERS.items()}
 NAMES[_T.BYTE] = "uint8"
 
 #: the format's own names ("FLOAT") -> number

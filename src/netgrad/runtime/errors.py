@@ -142,3 +142,11 @@ class BadOutput(OperatorError):
 
 class KernelError(OperatorError):
     """A kernel failed in a way it did not foresee; the cause is chained."""
+
+
+class UserFunctionFailed(Exception):
+    """Carries what a user's Python function raised past the executor, which raises it as it was."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__(error)
+        self.error = error

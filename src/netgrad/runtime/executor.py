@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import time
 from collections.abc import Callable, MutableMapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -26,6 +27,7 @@ from netgrad.runtime.errors import (
     MissingBlob,
     OperatorError,
     Place,
+    UserFunctionFailed,
     WrongKind,
 )
 
@@ -33,14 +35,6 @@ if TYPE_CHECKING:
     from netgrad.runtime.workspace import Workspace
 
 Blobs = MutableMapping[str, Any]
-
-
-class UserFunctionFailed(Exception):
-    """Carries an exception of a user's Python function past the executor, which then raises it unchanged."""
-
-    def __init__(self, error: BaseException) -> None:
-        super().__init__(error)
-        self.error = error
 
 
 class Step:
@@ -232,6 +226,17 @@ class BoundNet:
         except Exception as error:
             self.workspace.last_failed = position
             raise_located(error, self._place(position))
+
+    def time_operators(self, rounds: int) -> list[float]:
+        """Milliseconds that each operator takes, over several runs of the net."""
+        totals = [0.0] * len(self._steps)
+        with self.workspace.backend.running():
+            for _ in range(rounds):
+                for position, step in enumerate(self._steps):
+                    start = time.perf_counter()
+                    step.run()
+                    totals[position] += time.perf_counter() - start
+        return [total / rounds * 1e3 for total in totals]
 
     def _place(self, position: int) -> Place:
         return place_of(self.definition.op[position], self.workspace.values, position, self.name, self.origins)

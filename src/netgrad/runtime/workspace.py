@@ -15,7 +15,7 @@ from netgrad.runtime import backends
 from netgrad.runtime.backends import Backend
 from netgrad.runtime.blobs import Strings, from_user, to_user
 from netgrad.runtime.errors import BlobError, BlobNotFound, NetExists, NetNotFound
-from netgrad.runtime.executor import BoundNet, Step, bound, place_of, raise_located
+from netgrad.runtime.executor import BoundNet, Origins, Step, bound, place_of, raise_located
 from netgrad.runtime.tensors import tensor_of
 
 log = logging.getLogger("netgrad")
@@ -225,7 +225,7 @@ class Workspace:
         definition.CopyFrom(_definition(net, caffe2_pb2.NetDef))
         if definition.name in self._nets and not overwrite:
             raise NetExists(f"there is a net {definition.name!r} already; create it with overwrite=True to replace it")
-        self._nets[definition.name] = BoundNet(definition, self, getattr(net, "line_of", None))
+        self._nets[definition.name] = BoundNet(definition, self, _origins(net, definition.name))
         return True
 
     _create_net = create_net
@@ -257,7 +257,8 @@ class Workspace:
 
     def run_net_once(self, net: Any) -> bool:
         """Creates a net, runs it, forgets it."""
-        BoundNet(_definition(net, caffe2_pb2.NetDef), self, getattr(net, "line_of", None)).run()
+        definition = _definition(net, caffe2_pb2.NetDef)
+        BoundNet(definition, self, _origins(net, definition.name)).run()
         return True
 
     _run_net = run_net_once
@@ -306,6 +307,13 @@ class Workspace:
         self.values.clear()
         self._nets.clear()
         self.last_failed = None
+
+
+def _origins(net: Any, name: str) -> Origins | None:
+    """Who knows the Python lines of a net's operators: the Net itself, or one of that name that is alive."""
+    from netgrad.graph.net_base import live_nets
+
+    return getattr(net, "line_of", None) or getattr(live_nets.get(name), "line_of", None)
 
 
 def net_name(net: Any) -> str:

@@ -83,7 +83,8 @@ class Namespace:
     def dtype_of(number_or_name: Any) -> np.dtype[Any]:
         """The dtype of a `TensorProto.DataType` number or of a name; strings are arrays of objects."""
         if not isinstance(number_or_name, (int, str)):
-            return np.dtype(number_or_name)
+            found: np.dtype[Any] = np.dtype(number_or_name)
+            return found
         name = dtypes.name_of(number_or_name)
         if name == "bfloat16":
             raise BackendError("NumPy has no bfloat16; use float32, or the torch backend")

@@ -1,0 +1,80 @@
+"""Shapes and dtypes of a net's blobs, from its declarations, without running it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from netgrad.graph import registry
+from netgrad.graph.shapes import UNKNOWN, ShapeError, TensorType
+from netgrad.proto import caffe2_pb2
+from netgrad.runtime import dtypes
+from netgrad.runtime.binding import parse_arguments
+from netgrad.runtime.blobs import Strings
+from netgrad.runtime.errors import BadShape, OperatorError, Place
+from netgrad.runtime.workspace import Workspace
+
+
+def type_of(value: Any) -> TensorType:
+    """The type of a blob's value; unknown for what is no tensor."""
+    if isinstance(value, Strings):
+        return TensorType("string", tuple(value.shape))
+    if hasattr(value, "dtype") and hasattr(value, "shape"):
+        return TensorType(str(value.dtype).removeprefix("torch."), tuple(int(n) for n in value.shape))
+    return UNKNOWN
+
+
+def infer(ops: Iterable[caffe2_pb2.OperatorDef], known: Mapping[str, TensorType],
+          net: str = "") -> dict[str, TensorType]:
+    """The types of all blobs, as far as declarations tell: what is unknown stays so.
+
+    Raises `BadShape`, located, where the shapes of an operator's inputs do not go together.
+    """
+    types = dict(known)
+    for position, op in enumerate(ops):
+        inputs = [types.get(name, UNKNOWN) for name in op.input]
+        try:
+            outputs = infer_operator(op, inputs)
+        except (OperatorError, ShapeError) as error:
+            found = error if isinstance(error, OperatorError) else BadShape(str(error))
+            described = [f"{name}: {t.dtype or '?'} {t.dims or '?'}" for name, t in zip(op.input, inputs)]
+            raise found.at(Place(op.type, position, net, described, list(op.output))) from None
+        types.update(zip(op.output, outputs))
+    return types
+
+
+def infer_operator(op: caffe2_pb2.OperatorDef, inputs: Sequence[TensorType]) -> list[TensorType]:
+    """The types of one operator's outputs; unknown where its declaration has no rule, or a rank that it needs is."""
+    declaration = registry.find(op.type)
+    nothing = [UNKNOWN] * len(op.output)
+    if declaration is None or declaration.shape is None:
+        return nothing
+    arguments = parse_arguments(op, declaration.argument_table)
+    if any(t.dims is None for t in inputs):
+        return nothing
+    found = declaration.shape(*inputs, **arguments)
+    outputs = [found] if isinstance(found, TensorType) else list(found)
+    return (outputs + nothing)[: len(op.output)]
+
+
+def InferShapesAndTypes(nets: Sequence[Any], blob_dimensions: Mapping[str, Sequence[int]] | None = None,
+                        nets_proto: bool = False, blob_types: Mapping[str, int] | None = None,
+                        ) -> tuple[dict[str, list[int]], dict[str, int]]:
+    """Shapes and `TensorProto.DataType` numbers of all blobs of some nets, those that are known.
+
+    Inputs are those of the current workspace, or of ``blob_dimensions`` (float unless ``blob_types`` says otherwise).
+    """
+    if blob_dimensions is None:
+        types = {name: type_of(value) for name, value in Workspace.current.values.items()}
+    else:
+        numbers = blob_types or {}
+        types = {str(name): TensorType(dtypes.name_of(numbers.get(name, caffe2_pb2.TensorProto.FLOAT)), tuple(dims))
+                 for name, dims in blob_dimensions.items()}
+    for net in nets:
+        definition = net if nets_proto else net.Proto()
+        types = infer(definition.op, types, definition.name)
+    whole = {name: t for name, t in types.items() if t.dims is not None and None not in t.dims}
+    return ({name: [int(n) for n in np.array(t.dims, dtype=np.int64)] for name, t in whole.items()},
+            {name: dtypes.NUMBERS[t.dtype] for name, t in whole.items() if t.dtype in dtypes.NUMBERS})
