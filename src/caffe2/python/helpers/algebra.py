@@ -1,0 +1,5 @@
+"""Caffe2's `helpers.algebra`."""
+
+from netgrad.facade import facade
+
+facade(__name__, {"netgrad.training.helpers.elementwise": "arg_min batch_mat_mul mat_mul reduce_sum sub sum transpose"})

@@ -1,0 +1,5 @@
+"""Caffe2's `helpers.fc`."""
+
+from netgrad.facade import facade
+
+facade(__name__, {"netgrad.training.helpers.dense": "fc packed_fc"})

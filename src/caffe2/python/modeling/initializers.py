@@ -1,0 +1,12 @@
+"""Caffe2's `modeling.initializers`."""
+
+from netgrad.facade import facade
+
+facade(
+    __name__,
+    {
+        "netgrad.training.initializers": """
+        ExternalInitializer Initializer PseudoFP16Initializer ReversePseudoFP16Initializer update_initializer""",
+        "netgrad.training.parameters": "ParameterInfo",
+    },
+)

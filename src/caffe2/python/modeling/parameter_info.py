@@ -1,0 +1,5 @@
+"""Caffe2's `modeling.parameter_info`."""
+
+from netgrad.facade import facade
+
+facade(__name__, {"netgrad.training.parameters": "ParameterInfo ParameterTags"})

@@ -1,0 +1,5 @@
+"""Caffe2's `modifier_context`."""
+
+from netgrad.facade import facade
+
+facade(__name__, {"netgrad.training.modifiers": "DEFAULT_MODIFIER ModifierContext UseModifierBase"})

@@ -1,0 +1,1 @@
+"""What turns a net into training: models with parameters, helpers that make layers, optimizers."""

@@ -1,0 +1,1 @@
+"""Optimizers: they write the operators that update parameters into a net."""
