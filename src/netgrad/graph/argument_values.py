@@ -30,7 +30,7 @@ def set_argument(argument: Any, key: str, value: Any) -> None:
     kind = type(value)
     if kind is int or kind is bool:
         try:
-            argument.i = value
+            argument.i = int(value)  # newer protobuf runtimes refuse a bool
         except ValueError:
             raise ArgumentError(f"argument {key!r}: {value} does not fit 64 bits") from None
     elif kind is float:
@@ -65,7 +65,7 @@ def _set_list(argument: Any, key: str, values: list[Any]) -> None:
         return all(isinstance(v, kinds) for v in values)
 
     if are(int):
-        argument.ints.extend(values)
+        argument.ints.extend(map(int, values))
     elif are(int, float):
         argument.floats.extend(values)
     elif are(bytes, str):
@@ -88,9 +88,9 @@ def MakeArgument(key: str, value: Any) -> caffe2_pb2.Argument:
 
 #: for each declared kind, the field that a value of an exact type fills without further ado
 _PLAIN_FIELDS: dict[type[Arg], dict[type, str]] = {
-    Float: {float: "f", int: "f", bool: "f"},
-    Int: {int: "i", bool: "i"},
-    Bool: {bool: "i", int: "i"},
+    Float: {float: "f", int: "f"},
+    Int: {int: "i"},
+    Bool: {int: "i"},
     DType: {int: "i"},
     Str: {bytes: "s"},
 }
