@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from netgrad.autodiff import encoding
-from netgrad.autodiff.encoding import Record
 from netgrad.autodiff.errors import DeviceMismatchError
 
 if TYPE_CHECKING:
     from netgrad.autodiff.rule_context import Cotangent
     from netgrad.autodiff.walk import Contribution, Walk
+
+#: a contribution's gradient, and whether (or which part of it) an operator emitted for it writes
+Term = tuple["Cotangent", bool | tuple[bool, bool]]
 
 AUTO_SUM_TAG = "is_auto_gen_sum_ops"
 ONLY_KEEP_TAG = "only_keep_is_auto_gen_sum_ops_tag"
@@ -18,33 +20,49 @@ ONLY_KEEP_TAG = "only_keep_is_auto_gen_sum_ops_tag"
 
 def add_up(walk: Walk, index: int, value: int, contributions: list[Contribution]) -> Cotangent:
     """Emits the operators that add several contributions to a forward value's gradient; returns the sum."""
-    contributions = _on_one_device(walk, index, value, contributions)
-    rest = _device_rest([c.device for c in contributions])
-    sparse = [c for c in contributions if isinstance(c.gradient, tuple)]
-    if len(sparse) == len(contributions):
-        return _concatenate(walk, index, value, contributions, rest)
+    devices = [_device(walk, source) for _, _, source in contributions]
+    terms = [(gradient, computed) for gradient, computed, _ in contributions]
+    if any(device is not None for device in devices):
+        terms = _on_one_device(walk, index, value, terms, devices)
+    rest = _device_rest(devices)
+    sparse = sum(gradient.__class__ is tuple for gradient, _ in terms)
+    if sparse == len(terms):
+        return _concatenate(walk, index, value, terms, rest)
     if sparse:
-        contributions = [_densified(walk, index, value, c, rest) for c in contributions]
-    return _sum(walk, index, value, contributions, rest)
+        terms = [_densified(walk, index, value, term, rest) for term in terms]
+    return _sum(walk, index, value, terms, rest)
 
 
-def _sum(walk: Walk, index: int, value: int, contributions: list[Contribution], rest: str) -> int:
-    terms: list[int] = [c.gradient for c in contributions]  # type: ignore[misc]
-    named = next((c.gradient for c in contributions if c.computed is True), None)
-    name = walk.names[named] if isinstance(named, int) else walk.gradient_name(walk.names[value])
-    total = walk.new_value(name)
-    walk.sums.append(len(walk.records))
-    walk.records.append(Record("Sum", terms, [total], encoding.type_field("Sum") + rest, index))
+def _device(walk: Walk, source: Any) -> Any:
+    """The DeviceOption of a contribution, or None."""
+    if not isinstance(source, int):
+        return source
+    op = walk.forward.ops[source]
+    return op.device_option if op.HasField("device_option") else None
+
+
+def _sum(walk: Walk, index: int, value: int, terms: list[Term], rest: str) -> int:
+    names = walk.names
+    computed: list[int] = [gradient for gradient, here in terms if here is True]  # type: ignore[misc]
+    for count, term in enumerate(computed[1:]):
+        names[term] = name = f"_{names[term]}_autosplit_{count}"
+        for earlier in walk.rewritten.get(term, ()):
+            names[earlier] = name
+    total = walk.new_value(names[computed[0]] if computed else walk.gradient_name(names[value]))
+    walk.sums.append(len(walk.emitted))
+    if computed:
+        walk.totals.add(total)
+    walk.emitted.add("Sum", [gradient for gradient, _ in terms], [total], rest, index)  # type: ignore[misc]
     return total
 
 
-def _concatenate(walk: Walk, index: int, value: int, contributions: list[Contribution], rest: str) -> Cotangent:
+def _concatenate(walk: Walk, index: int, value: int, terms: list[Term], rest: str) -> Cotangent:
     parts: list[list[int]] = [[], []]
     counters = [0, 0]
     base: str | None = None
-    for contribution in contributions:
-        here = contribution.computed if isinstance(contribution.computed, tuple) else (False, False)
-        for side, (suffix, part) in enumerate(zip(("_indices", "_values"), contribution.gradient)):  # type: ignore[arg-type]
+    for gradient, computed in terms:
+        here = computed if isinstance(computed, tuple) else (False, False)
+        for side, (suffix, part) in enumerate(zip(("_indices", "_values"), gradient)):  # type: ignore[arg-type]
             if here[side]:
                 if base is None:
                     base = walk.names[part].removesuffix(suffix)
@@ -56,37 +74,34 @@ def _concatenate(walk: Walk, index: int, value: int, contributions: list[Contrib
     joined = []
     for suffix, part in zip(("_indices", "_values"), parts):
         whole, split = walk.new_value(f"{base}{suffix}_concat"), walk.new_value(f"{base}{suffix}_concat_split")
-        walk.records.append(Record("Concat", part, [whole, split], encoding.type_field("Concat")
-                                   + encoding.argument_fields({"axis": 0}) + rest, index))
+        walk.emitted.add("Concat", part, [whole, split], encoding.argument_fields({"axis": 0}) + rest, index)
         joined.append(whole)
     return joined[0], joined[1]
 
 
-def _densified(walk: Walk, index: int, value: int, contribution: Contribution, rest: str) -> Contribution:
+def _densified(walk: Walk, index: int, value: int, term: Term, rest: str) -> Term:
     """A slice as a dense gradient of the forward value's shape."""
-    if not isinstance(contribution.gradient, tuple):
-        return contribution
+    gradient, _ = term
+    if not isinstance(gradient, tuple):
+        return term
     dense = walk.new_value(walk.gradient_name(walk.names[value]) + "_dense")
-    walk.records.append(Record("SparseToDense", [*contribution.gradient, value], [dense],
-                               encoding.type_field("SparseToDense") + rest, index))
-    return contribution._replace(gradient=dense, computed=False)
+    walk.emitted.add("SparseToDense", [*gradient, value], [dense], rest, index)
+    return dense, False
 
 
-def _on_one_device(walk: Walk, index: int, value: int, contributions: list[Contribution]) -> list[Contribution]:
+def _on_one_device(walk: Walk, index: int, value: int, terms: list[Term], devices: list[Any]) -> list[Term]:
     """All contributions on the first one's device: as they are, bridged by copies, or refused."""
     from netgrad.graph.device import device_option_equal
     from netgrad.proto import caffe2_pb2
 
-    first = contributions[0].device
-    placed = [contributions[0]]
-    for contribution in contributions[1:]:
-        device = contribution.device
-        same = device is first or device_option_equal(device if device is not None else caffe2_pb2.DeviceOption(),
-                                                      first if first is not None else caffe2_pb2.DeviceOption())
-        if same:
-            placed.append(contribution)
+    anywhere = caffe2_pb2.DeviceOption()
+    first = devices[0]
+    placed = []
+    for term, device in zip(terms, devices):
+        if device is first or device_option_equal(device or anywhere, first or anywhere):
+            placed.append(term)
         elif walk.bridge_devices:
-            placed.append(_bridged(walk, index, contribution, first))
+            placed.append(_bridged(walk, index, term, first))
         else:
             name = walk.names[value]
             raise DeviceMismatchError(
@@ -96,18 +111,16 @@ def _on_one_device(walk: Walk, index: int, value: int, contributions: list[Contr
     return placed
 
 
-def _bridged(walk: Walk, index: int, contribution: Contribution, device: Any) -> Contribution:
+def _bridged(walk: Walk, index: int, term: Term, device: Any) -> Term:
     """A contribution copied to another device."""
-    rest = encoding.type_field("Copy") + (encoding.device_field(device) if device is not None else "") \
-        + encoding.IS_GRADIENT
-    parts = contribution.gradient if isinstance(contribution.gradient, tuple) else (contribution.gradient,)
+    rest = (encoding.device_field(device) if device is not None else "") + encoding.IS_GRADIENT
+    gradient, _ = term
     moved = []
-    for part in parts:
+    for part in gradient if isinstance(gradient, tuple) else (gradient,):
         copy = walk.new_value(walk.names[part] + "_moved")
-        walk.records.append(Record("Copy", [part], [copy], rest, index))
+        walk.emitted.add("Copy", [part], [copy], rest, index)
         moved.append(copy)
-    gradient: Cotangent = (moved[0], moved[1]) if len(moved) == 2 else moved[0]
-    return contribution._replace(gradient=gradient, computed=False, device=device)
+    return ((moved[0], moved[1]) if len(moved) == 2 else moved[0]), False
 
 
 def _device_words(device: Any) -> str:

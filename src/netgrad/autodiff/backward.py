@@ -6,11 +6,10 @@ import difflib
 import gc
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, NamedTuple
 
 from netgrad.autodiff import accumulate, encoding, python_rules, saving
-from netgrad.autodiff.encoding import Record
 from netgrad.autodiff.errors import (
     MissingOutputGradientError,
     MissingRuleError,
@@ -33,28 +32,40 @@ Ys = Sequence[Any] | Mapping[Any, Any]
 OVERWRITTEN = ("error", "save")
 
 
-@dataclass
 class BackwardPass:
     """A finished backward pass.
 
     Attributes:
         wire: the gradient operators as the wire format of a NetDef.
-        gradients: blob name -> name of its gradient, or (indices, values) of a slice.
-        origins: for each gradient operator the position of the forward operator it belongs to; -1 for fills of ys.
-        types, outputs: type and first output of each gradient operator.
         saving: changes to the forward operators that it relies on.
     """
 
-    wire: bytes
-    gradients: dict[str, str | tuple[str, str]]
-    origins: list[int]
-    types: list[str]
-    outputs: list[str]
-    saving: saving.Plan = field(default_factory=saving.Plan)
+    def __init__(self, walk: Walk, gradients: dict[str, Cotangent] | None, plan: saving.Plan) -> None:
+        emitted, names = walk.emitted, walk.names
+        self._walk = walk
+        self._gradients = gradients
+        self.wire = encoding.encode(emitted, names)
+        self.saving = plan
+        #: for each gradient operator the position of the forward operator it belongs to; -1 for fills of ys
+        self.origins = emitted.origins
+        self.types = emitted.types
+        walk.release()
+
+    def first_output(self, position: int) -> str:
+        row = self._walk.emitted.outputs[position]
+        return self._walk.names[row[0]] if row else ""
 
     def operators(self) -> list[Any]:
         """The gradient operators as OperatorDefs."""
         return list(caffe2_pb2.NetDef.FromString(self.wire).op)
+
+    @cached_property
+    def gradients(self) -> dict[str, str | tuple[str, str]]:
+        """Blob name -> name of its gradient, or (indices, values) of a slice."""
+        names = self._walk.names
+        found = self._walk.gradient_map() if self._gradients is None else self._gradients
+        return {blob: names[g] if g.__class__ is int else (names[g[0]], names[g[1]])  # type: ignore[index]
+                for blob, g in found.items()}
 
 
 @contextmanager
@@ -101,35 +112,32 @@ def build(ops: Sequence[Any], ys: Ys, *, wrt: Iterable[Any] | None = None, overw
         _check_stops(walk.forward)
         given = _start(walk, ys)
         walk.run()
-        gradients = walk.gradient_map()
-        if not share_results:
-            _separate(walk, gradients, given)
-        results = [v for g in gradients.values() for v in (g if isinstance(g, tuple) else (g,))]
-        verifier = Verifier(walk, [*results, *given], protected)
+        verifier = Verifier(walk, protected)
+        gradients: dict[str, Cotangent] | None = None
         plan = saving.Plan()
-        lost = verifier.run()
-        if lost and not save:
-            raise _overwritten_error(walk, lost, gradients)
-        while lost:
-            saving.put_aside(walk, verifier, lost, plan)
-            results_now = verifier.results
-            lost = verifier.run(plan.saved)
-            gradients = _follow(gradients, results, results_now)
-            results = results_now[:len(results)]
+        if not share_results or verifier.watch():
+            gradients = walk.gradient_map()
+            if not share_results:
+                _separate(walk, gradients, given)
+            gradients = _verified(walk, verifier, gradients, given, plan, save)
         order_sums(walk)
-        names = walk.names
-        return BackwardPass(
-            encoding.encode(walk.records, names),
-            {blob: (names[g[0]], names[g[1]]) if g.__class__ is tuple else names[g]  # type: ignore[index]
-             for blob, g in gradients.items()},
-            [record.origin for record in walk.records], [record.type for record in walk.records],
-            [names[record.outputs[0]] if record.outputs else "" for record in walk.records], plan)
+        return BackwardPass(walk, gradients, plan)
 
 
-def _follow(gradients: dict[str, Cotangent], before: list[int], after: list[int]) -> dict[str, Cotangent]:
-    """The map after saving replaced some of its values by copies that survive."""
-    moved = dict(zip(before, after))
-    return {blob: (moved[g[0]], moved[g[1]]) if isinstance(g, tuple) else moved[g] for blob, g in gradients.items()}
+def _verified(walk: Walk, verifier: Verifier, gradients: dict[str, Cotangent], given: list[int], plan: saving.Plan,
+              save: bool) -> dict[str, Cotangent]:
+    """Lets the verifier mend names and, if wanted, puts overwritten values aside; returns the map as it then is."""
+    results = [v for g in gradients.values() for v in (g if isinstance(g, tuple) else (g,))]
+    lost = verifier.run([*results, *given])
+    if lost and not save:
+        raise _overwritten_error(walk, lost, gradients)
+    while lost:
+        moved = saving.put_aside(walk, verifier.fresh, lost, plan)
+        gradients = {blob: (moved.get(g[0], g[0]), moved.get(g[1], g[1])) if isinstance(g, tuple) else moved.get(g, g)
+                     for blob, g in gradients.items()}
+        results = [v for g in gradients.values() for v in (g if isinstance(g, tuple) else (g,))]
+        lost = verifier.run([*results, *given], plan.saved)
+    return gradients
 
 
 def _known_names(ops: Sequence[Any], wrt: Iterable[Any]) -> list[str]:
@@ -148,9 +156,11 @@ def _unknown(name: str, role: str, known: Iterable[str]) -> UnknownBlobError:
 
 
 def _check_stops(forward: Forward) -> None:
+    if "StopGradient" not in forward.types:
+        return
+    read = {forward.names[v] for v in forward.uses}
     for index, op in enumerate(forward.ops):
         if op.type == "StopGradient":
-            read = {forward.names[v] for row in forward.ins for v in row}
             if op.output[0] not in read:
                 raise ValueError(
                     f"the output of {describe(op, index)} is read by no operator, so that it stops nothing: let the "
@@ -182,15 +192,15 @@ def _start(walk: Walk, ys: Ys) -> list[int]:
             given.append(gradient)
         prepared.append((value, gradient, fill_name))
     device = scope.CurrentDeviceScope()
-    rest = encoding.type_field("ConstantFill") + encoding.argument_fields({"value": 1.0}) + \
-        (encoding.device_field(device) if device is not None else "")
+    rest = encoding.argument_fields({"value": 1.0}) + (encoding.device_field(device) if device is not None else "")
     initial: list[Any] = []
     for value, gradient, fill_name in prepared:
         if gradient is None:
             ones = walk.new_value(fill_name)
-            initial.append((value, ones, Record("ConstantFill", [value], [ones], rest, -1), device))
+            walk.emitted.add("ConstantFill", [value], [ones], rest, -1)
+            initial.append((value, ones, True, device))
         else:
-            initial.append((value, gradient, None, device))
+            initial.append((value, gradient, False, device))
     walk.start(initial)
     return given
 
@@ -225,7 +235,7 @@ def _separate(walk: Walk, gradients: dict[str, Cotangent], given: list[int]) -> 
         for part in parts:
             if part in seen or part < walk.forward.size:
                 copy = walk.new_value(walk.gradient_name(blob))
-                walk.records.append(Record("Copy", [part], [copy], encoding.type_field("Copy") + encoding.IS_GRADIENT, -1))
+                walk.emitted.add("Copy", [part], [copy], encoding.IS_GRADIENT, -1)
                 part = copy
             seen.add(part)
             own.append(part)
@@ -246,10 +256,10 @@ def _overwritten_error(walk: Walk, lost: list[Lost], gradients: dict[str, Cotang
         if position < 0:
             needs = f"the gradient of {[b for b, g in gradients.items() if isinstance(g, tuple) and value in g][0]!r} is"
         else:
-            record = walk.records[position]
-            origin = describe(forward.ops[record.origin], record.origin,
-                              walk.line_of(record.origin) if walk.line_of else None)
-            needs = f"Gradient operator {record.type} of {origin} needs"
+            emitted = walk.emitted
+            source = emitted.origins[position]
+            origin = describe(forward.ops[source], source, walk.line_of(source) if walk.line_of else None)
+            needs = f"Gradient operator {emitted.types[position]} of {origin} needs"
         lines.append(f"{needs} version {forward.version(value)} of {name!r}, but {describe(forward.ops[by], by, line)} "
                      f"overwrote it.\nHistory of {name!r}:\n{forward.history(name, walk.line_of)}")
     more = f"\n... and {len(lost) - 10} more." if len(lost) > 10 else ""
@@ -264,12 +274,18 @@ class GradientMap(MutableMapping[Any, Any]):
     on); `shared` lists them.
     """
 
-    __slots__ = ("_names", "_refs", "explain")
+    __slots__ = ("_refs", "_source", "explain")
 
-    def __init__(self, names: dict[str, str | tuple[str, str]], explain: Callable[[str], str] | None = None) -> None:
-        self._names: dict[Any, Any] = dict(names)
+    def __init__(self, names: dict[str, Any] | BackwardPass, explain: Callable[[str], str] | None = None) -> None:
+        self._source: Any = names
         self._refs: dict[str, Any] = {}
         self.explain = explain
+
+    @property
+    def _names(self) -> dict[str, Any]:
+        if isinstance(self._source, BackwardPass):
+            self._source = dict(self._source.gradients)
+        return self._source  # type: ignore[no-any-return]
 
     def __getitem__(self, blob: Any) -> Any:
         key = str(blob)
@@ -410,7 +426,7 @@ def rule_of_one(op: Any, g_output: Sequence[Any]) -> tuple[list[Any], list[Any]]
     found: list[Any] = [None] * len(forward.ins[0])
     for k, gradient, _, _ in context.finish():
         found[k] = GradientSlice(names[gradient[0]], names[gradient[1]]) if isinstance(gradient, tuple) else names[gradient]
-    return list(caffe2_pb2.NetDef.FromString(encoding.encode(context.records, names)).op), found
+    return list(caffe2_pb2.NetDef.FromString(encoding.encode(context.emitted, names)).op), found
 
 
 def add_gradient_operators(net: Any, ys: Ys, *, skip: int = 0, wrt: Iterable[Any] | None = None,
@@ -419,20 +435,23 @@ def add_gradient_operators(net: Any, ys: Ys, *, skip: int = 0, wrt: Iterable[Any
 
     ``skip`` leaves the first operators out: what they write counts as given.
     """
-    proto = net.Proto()
-    ops = proto.op[skip:] if skip else proto.op[:]
-    protected = {name for op in proto.op[:skip] for name in (*op.input, *op.output)} | set(proto.external_input) \
-        if skip or len(proto.external_input) else ()
-    backward = build(ops, ys, wrt=wrt, overwritten=overwritten, share_results=share_results,
-                     protected=protected, line_of=_line_finder(net, skip))
-    _append(net, backward, skip)
-    return GradientMap(backward.gradients, explain=_explainer(net))
+    with _no_collection():
+        proto = net.Proto()
+        ops = proto.op[skip:] if skip else proto.op[:]
+        protected: Iterable[str] = proto.external_input[:]
+        if skip:
+            protected = {*protected, *(name for op in proto.op[:skip] for name in (*op.input, *op.output))}
+        backward = build(ops, ys, wrt=wrt, overwritten=overwritten, share_results=share_results,
+                         protected=protected, line_of=_line_finder(net, skip))
+        del ops
+        _append(net, backward, skip)
+    return GradientMap(backward, explain=_explainer(net))
 
 
 def _append(net: Any, backward: BackwardPass, skip: int) -> None:
     """Puts a finished pass into its net: changes to the forward operators first, then the gradient operators."""
     proto, provenance = net.Proto(), net._provenance
-    sources = [k + skip if k >= 0 else -1 for k in backward.origins] if skip else backward.origins
+    sources: Sequence[int] = [k + skip if k >= 0 else -1 for k in backward.origins] if skip else backward.origins
     plan = backward.saving
     for (index, position), name in plan.renames.items():
         proto.op[index + skip].output[position] = name
@@ -442,7 +461,7 @@ def _append(net: Any, backward: BackwardPass, skip: int) -> None:
         net.refresh()
     start = len(proto.op)
     proto.MergeFromString(backward.wire)
-    provenance.inherit(start, sources, backward.types, backward.outputs)
+    provenance.inherit(start, sources, backward.types, backward.first_output)
 
 
 def _insert(proto: Any, provenance: Any, before: dict[int, list[Any]]) -> list[int]:

@@ -1,15 +1,14 @@
-"""From emitted records to wire format.
+"""Emitted operators as columns of values, and from there to wire format.
 
-A record is (type, input values, output values, rest, forward operator). Writing thousands of operators field by field
-through the protobuf library costs more than deriving them; the format is simple enough to write as text (one character
-per byte) and merge in one call.
+Writing thousands of operators field by field through the protobuf library costs more than deriving them; the format is
+simple enough to write as text (one character per byte) and merge in one call.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
 from netgrad.proto import caffe2_pb2
 
@@ -19,15 +18,47 @@ IS_GRADIENT = "\x48\x01"
 _NET_OP = "\x12"
 
 
-class Record(NamedTuple):
-    """One emitted operator. ``rest`` is its type, arguments, device, engine and flag, encoded."""
+class Emitted:
+    """Emitted operators, a column for each of their parts.
 
-    type: str
-    inputs: list[int]
-    outputs: list[int]
-    rest: str
-    #: the forward operator that it belongs to; -1 for the fill of a y
-    origin: int
+    Attributes:
+        types: operator types.
+        inputs, outputs: the values that each reads and writes.
+        rests: type, arguments, device, engine and flag of each, encoded.
+        origins: the forward operator that each belongs to; -1 for the fill of a y.
+    """
+
+    __slots__ = ("inputs", "origins", "outputs", "rests", "types")
+
+    def __init__(self) -> None:
+        self.types: list[str] = []
+        self.inputs: list[list[int]] = []
+        self.outputs: list[list[int]] = []
+        self.rests: list[str] = []
+        self.origins: list[int] = []
+
+    def __len__(self) -> int:
+        return len(self.types)
+
+    def add(self, type: str, inputs: list[int], outputs: list[int], rest: str, origin: int) -> None:
+        """Appends an operator; ``rest`` holds its arguments, device and engine, without its type."""
+        self.types.append(type)
+        self.inputs.append(inputs)
+        self.outputs.append(outputs)
+        self.rests.append(type_field(type) + rest)
+        self.origins.append(origin)
+
+    def extend(self, other: Emitted) -> None:
+        self.types += other.types
+        self.inputs += other.inputs
+        self.outputs += other.outputs
+        self.rests += other.rests
+        self.origins += other.origins
+
+    def keep(self, positions: Sequence[int]) -> None:
+        """Drops all but the operators at these positions."""
+        for column in (self.types, self.inputs, self.outputs, self.rests, self.origins):
+            column[:] = [column[k] for k in positions]  # type: ignore[index, assignment]
 
 
 def varint(number: int) -> str:
@@ -112,9 +143,10 @@ def engine_field(engine: str) -> str:
 
 
 def rest_of(op: Any) -> str:
-    """All of an OperatorDef but its inputs and outputs, encoded (for operators that users' rules made)."""
+    """All of an OperatorDef but its inputs, outputs and type, encoded (for operators that users' rules made)."""
     holder = _scratch()
     holder.CopyFrom(op)
+    holder.ClearField("type")
     holder.ClearField("input")
     holder.ClearField("output")
     return wire_text(holder.SerializeToString())
@@ -125,23 +157,39 @@ def decode_rest(rest: str) -> Any:
     return caffe2_pb2.OperatorDef.FromString(rest.encode("latin-1"))
 
 
-def encode(records: Sequence[Record], names: Sequence[str]) -> bytes:
-    """The records as the wire format of a NetDef that holds just these operators."""
-    if names and max(map(len, names)) < 128 and all(map(str.isascii, names)):
+def encode(emitted: Emitted, names: Sequence[str]) -> bytes:
+    """The operators as the wire format of a NetDef that holds nothing else."""
+    if names and max(map(len, names)) < 128 and "".join(names).isascii():
         coded = [chr(len(name)) + name for name in names]
     else:
         coded = list(map(sized, names))
     chunks = []
     add = chunks.append
-    for _, inputs, outputs, rest, _ in records:
-        if len(inputs) == 1:
-            text = _INPUT + coded[inputs[0]] + _OUTPUT + _OUTPUT.join([coded[v] for v in outputs]) + rest if outputs \
-                else _INPUT + coded[inputs[0]] + rest
+    for inputs, outputs, rest in zip(emitted.inputs, emitted.outputs, emitted.rests):
+        count = len(outputs)  # the commonest counts are spelled out: they take half of the time that way
+        if count == 1:
+            rest = f"{_OUTPUT}{coded[outputs[0]]}{rest}"
+        elif count == 3:
+            a, b, c = outputs
+            rest = f"{_OUTPUT}{coded[a]}{_OUTPUT}{coded[b]}{_OUTPUT}{coded[c]}{rest}"
+        elif count:
+            rest = _OUTPUT + _OUTPUT.join([coded[v] for v in outputs]) + rest
+        count = len(inputs)
+        if count == 2:
+            a, b = inputs
+            text = f"{_INPUT}{coded[a]}{_INPUT}{coded[b]}{rest}"
+        elif count == 3:
+            a, b, c = inputs
+            text = f"{_INPUT}{coded[a]}{_INPUT}{coded[b]}{_INPUT}{coded[c]}{rest}"
+        elif count:
+            text = _INPUT + _INPUT.join([coded[v] for v in inputs]) + rest
         else:
-            text = (_INPUT + _INPUT.join([coded[v] for v in inputs]) if inputs else "") + \
-                (_OUTPUT + _OUTPUT.join([coded[v] for v in outputs]) if outputs else "") + rest
+            text = rest
         size = len(text)
-        add(_NET_OP)
-        add(chr(size) if size < 128 else chr(size & 127 | 128) + chr(size >> 7) if size < 16384 else varint(size))
-        add(text)
+        if size < 128:
+            add(f"{_NET_OP}{chr(size)}{text}")
+        elif size < 16384:
+            add(f"{_NET_OP}{chr(size & 127 | 128)}{chr(size >> 7)}{text}")
+        else:
+            add(_NET_OP + varint(size) + text)
     return "".join(chunks).encode("latin-1")

@@ -6,7 +6,10 @@ The backward walk appends its own values to the same list, so that one table say
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
+from functools import cached_property
+from itertools import chain
 from typing import Any
 
 
@@ -17,72 +20,74 @@ class Forward:
         ops: the OperatorDefs.
         names: name of each value.
         ins, outs: values that each operator reads and writes.
-        producer: operator that wrote a value; -1 for external ones.
-        uses: how many times a value is read (an operator that reads it twice counts twice).
-        first_use: first operator that reads a value; -1 if none does.
         current: the value that each name holds in the end.
+        types: the operators' types.
+        uses: value -> how many times it is read (an operator that reads it twice counts twice).
+        shared: values that are read more than once.
         rebinds: operators that write a name which had a value before.
         older: value -> the value that its name held before it was written.
     """
 
-    __slots__ = ("current", "first_use", "ins", "names", "older", "ops", "outs", "producer", "rebinds", "size", "uses")
-
     def __init__(self, ops: Sequence[Any]) -> None:
         names: list[str] = []
-        producer: list[int] = []
-        uses: list[int] = []
-        first_use: list[int] = []
         current: dict[str, int] = {}
         ins: list[list[int]] = []
         outs: list[list[int]] = []
         rebinds: list[int] = []
         older: dict[int, int] = {}
-        find = current.get
+        find, name_it = current.get, names.append
         count = 0
         for index, op in enumerate(ops):
-            row = []
-            for name in op.input[:]:
-                value = find(name)
-                if value is None:
-                    value = current[name] = count
-                    count += 1
-                    names.append(name)
-                    producer.append(-1)
-                    uses.append(1)
-                    first_use.append(index)
-                elif uses[value]:
-                    uses[value] += 1
-                else:
-                    uses[value] = 1
-                    first_use[value] = index
-                row.append(value)
-            ins.append(row)
-            row = []
-            for name in op.output[:]:
+            read = op.input[:]
+            row = list(map(find, read))
+            if None in row:
+                for k, name in enumerate(read):
+                    value = find(name)
+                    if value is None:
+                        value = current[name] = count
+                        count += 1
+                        name_it(name)
+                    row[k] = value
+            ins.append(row)  # type: ignore[arg-type]
+            written = op.output[:]
+            outs.append(list(range(count, count + len(written))))
+            for name in written:
                 before = find(name)
                 if before is not None:
                     rebinds.append(index)
                     older[count] = before
                 current[name] = count
-                row.append(count)
                 count += 1
-                names.append(name)
-                producer.append(index)
-                uses.append(0)
-                first_use.append(-1)
-            outs.append(row)
+                name_it(name)
         self.ops = ops
         self.names = names
         self.ins = ins
         self.outs = outs
-        self.producer = producer
-        self.uses = uses
-        self.first_use = first_use
         self.current = current
+        self.types = [op.type for op in ops]
+        self.uses = Counter(chain.from_iterable(ins))
+        self.shared = {value for value, uses in self.uses.items() if uses > 1} if len(self.uses) < self.uses.total() else set()
         self.rebinds = rebinds
         self.older = older
         #: number of forward values; larger numbers are the backward pass's
         self.size = count
+
+    @cached_property
+    def producer(self) -> dict[int, int]:
+        """Value -> the operator that wrote it; external values are not in it."""
+        return {value: index for index, row in enumerate(self.outs) for value in row}
+
+    def first_users(self, values: set[int]) -> dict[int, list[int]]:
+        """Operator -> those of the values of which it is the first reader, in the order of its inputs."""
+        found: dict[int, list[int]] = {}
+        left = set(values)
+        for index, row in enumerate(self.ins):
+            if not left:
+                break
+            if not left.isdisjoint(row):
+                found[index] = [v for v in dict.fromkeys(row) if v in left]
+                left.difference_update(row)
+        return found
 
     def versions(self, name: str) -> list[int]:
         """All values of a name, oldest first. Version numbers are positions in this list."""
@@ -96,9 +101,6 @@ class Forward:
         """A value for a blob that the operators do not mention; only before the backward walk adds its own."""
         value = self.size
         self.names.append(name)
-        self.producer.append(-1)
-        self.uses.append(0)
-        self.first_use.append(-1)
         self.current[name] = value
         self.size += 1
         return value
@@ -107,7 +109,7 @@ class Forward:
         """The version history of a name, one event a line, for messages."""
         lines = []
         for version, value in enumerate(self.versions(name)):
-            made = self.producer[value]
+            made = self.producer.get(value, -1)
             source = "given from outside" if made < 0 else f"written by {self._place(made, line_of)}"
             readers = [i for i, row in enumerate(self.ins) if value in row]
             reads = ", ".join(self._place(i, None) for i in readers[:8]) or "nothing"

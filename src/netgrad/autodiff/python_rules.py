@@ -12,7 +12,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from netgrad.autodiff import encoding
-from netgrad.autodiff.encoding import Record
 from netgrad.autodiff.errors import GradientError
 from netgrad.graph import registry
 from netgrad.graph.operator import GradientSlice
@@ -118,9 +117,9 @@ class PythonRule:
                     value = rule.walk.new_value(name)
                 latest[name] = value
                 made.append(value)
-            rule.records.append(Record(op.type, read, made, encoding.rest_of(op), rule.index))
+            rule.emitted.add(op.type, read, made, encoding.rest_of(op), rule.index)
             if op.HasField("device_option"):
-                rule.devices[len(rule.records) - 1] = op.device_option
+                rule.devices[len(rule.emitted) - 1] = op.device_option
         for k, gradient in enumerate(inputs):
             if isinstance(gradient, GradientSlice):
                 rule.set_GI_slice(k, *(self._value(rule, part, latest, scope)

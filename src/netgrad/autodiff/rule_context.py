@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from netgrad.autodiff import encoding
-from netgrad.autodiff.encoding import Record
+from netgrad.autodiff.encoding import Emitted
 from netgrad.graph.arguments import value_of
 from netgrad.graph.rules import GradientNotProvided, NoRule, Ref
 
@@ -21,7 +21,7 @@ class RuleContext:
     """One forward operator in the midst of the walk; what its rule emits is committed when the rule has returned."""
 
     __slots__ = ("_arguments", "_gi", "_latest", "_parts", "_unwritten", "copy_arguments", "copy_device", "copy_engine",
-                 "devices", "gos", "index", "ins", "op", "outs", "records", "set_directly", "used", "walk")
+                 "devices", "emitted", "gos", "index", "ins", "op", "outs", "set_directly", "used", "walk")
 
     def __init__(self, walk: Walk, index: int, op: Any, gos: list[Cotangent | None]) -> None:
         self.walk = walk
@@ -32,8 +32,8 @@ class RuleContext:
         self.gos = gos
         #: outputs whose gradients the rule looked at
         self.used: set[int] = set()
-        self.records: list[Record] = []
-        #: record -> its device option, where a user's rule chose one
+        self.emitted = Emitted()
+        #: emitted operator -> its device option, where a user's rule chose one
         self.devices: dict[int, Any] | None = None
         self.copy_arguments = self.copy_engine = self.copy_device = True
         #: input -> its gradient as last written
@@ -177,11 +177,13 @@ class RuleContext:
         """The value that writing a reference makes; it keeps the name."""
         if ref < 0:
             k = -1 - ref
-            if k in self._gi:
-                self._gi[k] = self.walk.new_value(self.walk.names[self._gi[k]])
-            else:
-                self._gi[k] = self.walk.new_contribution(self.ins[k], self._computed_here(self.ins[k]))
-            return self._gi[k]
+            value = self.walk.new_value(self.input_name(k) + "_grad")
+            before = self._gi.get(k)
+            if before is not None:
+                rewritten = self.walk.rewritten
+                rewritten[value] = [*rewritten.get(before, ()), before]
+            self._gi[k] = value
+            return value
         if ref in self._unwritten:
             self._unwritten.remove(ref)
             return ref
@@ -190,21 +192,16 @@ class RuleContext:
             self.walk.pinned.add(value)
         return value
 
-    def _computed_here(self, value: int) -> int:
-        return sum(self.ins[k] == value for k in self._gi)
-
     def _append(self, type: str, inputs: list[int], outputs: list[int], arguments: dict[str, Any], *,
                 copy: bool) -> None:
-        rest = encoding.type_field(type)
-        if arguments:
-            rest += encoding.argument_fields(arguments)
+        rest = encoding.argument_fields(arguments) if arguments else ""
         if copy and len(self.op.arg):
             rest += encoding.copied_arguments(self.op)
         if self.copy_device and self.op.HasField("device_option"):
             rest += encoding.device_field(self.op.device_option)
         if self.copy_engine and self.op.engine:
             rest += encoding.engine_field(self.op.engine)
-        self.records.append(Record(type, inputs, outputs, rest + encoding.IS_GRADIENT, self.index))
+        self.emitted.add(type, inputs, outputs, rest + encoding.IS_GRADIENT, self.index)
 
     # what came of it
 
@@ -217,7 +214,7 @@ class RuleContext:
             self._gi = {k: v for k, v in self._gi.items() if self.wants(k)}
             self.set_directly = {k: g for k, g in self.set_directly.items() if self.wants(k)}
             self._prune()
-        made_by = {v: n for n, record in enumerate(self.records) for v in record.outputs}
+        made_by = {v: n for n, row in enumerate(self.emitted.outputs) for v in row}
         found: list[tuple[int, Cotangent, bool | tuple[bool, bool], Any]] = [
             (k, v, True, self._device(made_by.get(v))) for k, v in self._gi.items()]
         passed: list[tuple[int, Cotangent, bool | tuple[bool, bool], Any]] = []
@@ -241,12 +238,14 @@ class RuleContext:
         needed = set(self._gi.values())
         for gradient in self.set_directly.values():
             needed.update(gradient if isinstance(gradient, tuple) else (gradient,))
-        kept: list[Record] = []
-        for record in reversed(self.records):
-            if not any(v in needed or v in walk.pinned for v in record.outputs):
+        emitted = self.emitted
+        kept: list[int] = []
+        for position in range(len(emitted) - 1, -1, -1):
+            outputs = emitted.outputs[position]
+            if not any(v in needed or v in walk.pinned for v in outputs):
                 continue
-            needed.update(record.inputs)
-            own = {v for v in record.outputs if walk.names[v].endswith("_grad") and v not in needed}
-            outputs = [walk.unwanted if v in own else v for v in record.outputs]
-            kept.append(record._replace(outputs=walk.without_optional_tail(record.type, outputs)))
-        self.records = kept[::-1]
+            needed.update(emitted.inputs[position])
+            named = [walk.unwanted if walk.names[v].endswith("_grad") and v not in needed else v for v in outputs]
+            emitted.outputs[position] = walk.without_optional_tail(emitted.types[position], named)
+            kept.append(position)
+        emitted.keep(kept[::-1])

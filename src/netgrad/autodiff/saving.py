@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from netgrad.proto import caffe2_pb2
 
 if TYPE_CHECKING:
-    from netgrad.autodiff.verifier import Lost, Verifier
+    from netgrad.autodiff.verifier import Lost, Names
     from netgrad.autodiff.walk import Walk
 
 #: operators whose output is a copy of their input, in storage of its own
@@ -30,8 +30,10 @@ class Plan:
     saved: dict[str, int] = field(default_factory=dict)
 
 
-def put_aside(walk: Walk, verifier: Verifier, lost: list[Lost], plan: Plan) -> None:
+def put_aside(walk: Walk, free: Names, lost: list[Lost], plan: Plan) -> dict[int, int]:
     """Extends the plan so that every lost value survives; each is copied once, or found where a copy lies already.
+
+    Returns the values that another one (a copy that survives) now stands for.
 
     A value is copied just before the operator that overwrites it, on that operator's device.
     """
@@ -40,17 +42,16 @@ def put_aside(walk: Walk, verifier: Verifier, lost: list[Lost], plan: Plan) -> N
     copies = _surviving_copies(walk)
     survivors = {entry.value: copies[entry.value] for entry in lost if entry.value in copies}
     if survivors:
-        for record in walk.records:
-            record.inputs[:] = [survivors.get(v, v) for v in record.inputs]
-        verifier.results = [survivors.get(v, v) for v in verifier.results]
+        inputs = walk.emitted.inputs
+        inputs[:] = [[survivors.get(v, v) for v in row] for row in inputs]
     for entry in lost:
         value = entry.value
         if value in survivors:
             continue
         original = names[value]
         index = forward.producer[overwriter[value]]
-        name = verifier.fresh.unused(f"{original}_saved")
-        if forward.producer[value] == index:  # written twice by one operator: nothing could ever read this one
+        name = free.unused(f"{original}_saved")
+        if forward.producer.get(value) == index:  # written twice by one operator: nothing could ever read this one
             plan.renames[index, forward.outs[index].index(value)] = name
         else:
             copy = caffe2_pb2.OperatorDef(type="Copy", input=[original], output=[name])
@@ -59,6 +60,7 @@ def put_aside(walk: Walk, verifier: Verifier, lost: list[Lost], plan: Plan) -> N
             plan.copies.setdefault(index, []).append(copy)
         names[value] = name
         plan.saved[name] = value
+    return survivors
 
 
 def _surviving_copies(walk: Walk) -> dict[int, int]:

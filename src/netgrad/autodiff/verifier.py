@@ -23,7 +23,7 @@ class Lost:
 
     Attributes:
         value: the forward value.
-        readers: emitted operators (positions in the walk's records) that need it; -1 stands for the returned map.
+        readers: emitted operators (positions among the emitted ones) that need it; -1 stands for the returned map.
     """
 
     value: int
@@ -56,17 +56,15 @@ class Names:
 
 
 class Verifier:
-    """One pass over the walk's records, from what the names hold after the forward operators.
+    """One pass over the emitted operators, from what the names hold after the forward operators.
 
     Args:
         walk: the finished walk; its table of names is mended in place.
-        results: values that must be intact in the end (the gradients of the returned map, given gradients).
         protected: names that the pass must not write (the results of earlier passes over the same net).
     """
 
-    def __init__(self, walk: Walk, results: Iterable[int], protected: Iterable[str] = ()) -> None:
+    def __init__(self, walk: Walk, protected: Iterable[str] = ()) -> None:
         self.walk = walk
-        self.results = list(results)
         self.lost: dict[int, Lost] = {}
         self._fresh: Names | None = None
         self._protected = protected
@@ -81,24 +79,32 @@ class Verifier:
             self._fresh = Names([*self.walk.names, *self._protected])
         return self._fresh
 
-    def run(self, saved: dict[str, int] | None = None) -> list[Lost]:
+    def run(self, results: Iterable[int], saved: dict[str, int] | None = None) -> list[Lost]:
         """Plays the pass; returns the forward values that are needed and lost, in the order of discovery.
 
-        ``saved`` are names under which forward values were put aside.
+        Args:
+            results: values that must be intact in the end (the gradients of the returned map, given gradients).
+            saved: names under which forward values were put aside.
         """
         walk, names = self.walk, self.walk.names
         self.lost, self._displaced = {}, {}
+        watched = self.watch()
+        if not watched:
+            return []
+        forward_size, pinned, displaced = walk.forward.size, walk.pinned, self._displaced
         holds = self._holds = {**walk.forward.current, **walk.externals, **(saved or {})}
         for name in self._protected:
             holds.setdefault(name, 0)  # stands for "somebody else's"
-        forward_size, pinned, displaced = walk.forward.size, walk.pinned, self._displaced
         late = set(walk.externals.values())
         find = holds.get
-        for position, (_, inputs, outputs, _, _) in enumerate(walk.records):
+        all_inputs, all_outputs = walk.emitted.inputs, walk.emitted.outputs
+        for position, inputs in enumerate(all_inputs):
+            if watched.isdisjoint(inputs) and watched.isdisjoint(all_outputs[position]):
+                continue
             for k, value in enumerate(inputs):
-                if find(names[value]) != value:
+                if value in watched and find(names[value]) != value:
                     self._mend(position, k, value)
-            for value in outputs:
+            for value in all_outputs[position]:
                 before = find(names[value])
                 if before is not None:
                     if (before < forward_size or before in late) and value not in pinned and value != walk.unwanted:
@@ -106,10 +112,25 @@ class Verifier:
                     else:
                         displaced[value] = before
                 holds[names[value]] = value
-        for value in self.results:
-            if find(names[value]) != value:
+        for value in results:
+            if value in watched and find(names[value]) != value:
                 self._mend(-1, 0, value)
         return list(self.lost.values())
+
+    def watch(self) -> set[int]:
+        """Values whose name is not theirs alone. Reads of all others cannot go wrong: their name is written once."""
+        walk = self.walk
+        names, forward = walk.names, walk.forward
+        # a Sum takes the name of a contribution that it alone reads: no harm in that
+        made = [names[v] for v in range(forward.size, len(names)) if v not in walk.totals] if walk.totals else \
+            names[forward.size:]
+        unique = set(made)
+        doubtful = {names[v] for v in forward.older}
+        doubtful.update(unique.intersection(forward.current), unique.intersection(self._protected))
+        if len(unique) < len(made):
+            seen: set[str] = set()
+            doubtful.update(name for name in made if name in seen or seen.add(name))  # type: ignore[func-returns-value]
+        return {v for v, name in enumerate(names) if name in doubtful} if doubtful else set()
 
     def _mend(self, position: int, k: int, value: int) -> None:
         """Makes a read see its value: by renaming, or not at all when a forward operator overwrote it."""
@@ -139,30 +160,29 @@ class Verifier:
         if value < walk.forward.size or value in walk.pinned:
             return False
         if self._makers is None:
-            self._makers = {v: n for n, record in enumerate(walk.records) for v in record.outputs}
+            self._makers = {v: n for n, row in enumerate(walk.emitted.outputs) for v in row}
         maker = self._makers.get(value)
         if maker is None:
             return False
-        record = walk.records[maker]
-        declaration = registry.find(record.type)
+        declaration = registry.find(walk.emitted.types[maker])
         required = declaration.inplace_required if declaration is not None else ()
-        return all(o != record.outputs.index(value) for _, o in required)
+        return all(o != walk.emitted.outputs[maker].index(value) for _, o in required)
 
     # shape-only reads
 
     def _shape_serves(self, position: int, k: int, value: int, holder: int | None) -> bool:
         """Whether the read needs only a shape, and what the name holds now has that shape for certain."""
         walk = self.walk
-        record = walk.records[position]
-        declaration = registry.find(record.type)
+        emitted = walk.emitted
+        declaration = registry.find(emitted.types[position])
         if holder is None or holder >= walk.forward.size or declaration is None:
             return False
         if declaration.shape_only is not None:
             from netgrad.autodiff.encoding import decode_rest
             from netgrad.graph.arguments import parse_arguments
 
-            arguments = parse_arguments(declaration.argument_table, decode_rest(record.rest))
-            if k not in declaration.shape_only(arguments, len(record.inputs)):
+            arguments = parse_arguments(declaration.argument_table, decode_rest(emitted.rests[position]))
+            if k not in declaration.shape_only(arguments, len(emitted.inputs[position])):
                 return False
         else:
             slot = declaration.slot(declaration.inputs, k)
@@ -177,13 +197,13 @@ class Verifier:
         forward = self.walk.forward
         while newer != value:
             older = forward.older.get(newer)
-            maker = forward.producer[newer]
-            if older is None or maker < 0:
+            maker = forward.producer.get(newer)
+            if older is None or maker is None:
                 return False
             declaration = registry.find(forward.ops[maker].type)
             if declaration is None:
                 return False
-            if forward.producer[older] == maker:  # one operator wrote the name twice
+            if forward.producer.get(older) == maker:  # one operator wrote the name twice
                 alike = declaration.outputs_alike
                 if alike is None or not alike(parse_arguments(declaration.argument_table, forward.ops[maker]), len(forward.ins[maker])):
                     return False
@@ -198,9 +218,8 @@ def order_sums(walk: Walk) -> None:
     """Sum may run in place on its first operand alone: the operand that shares the result's name goes first."""
     names = walk.names
     for position in walk.sums:
-        record = walk.records[position]
-        result = names[record.outputs[0]]
-        terms = record.inputs
+        result = names[walk.emitted.outputs[position][0]]
+        terms = walk.emitted.inputs[position]
         for k, term in enumerate(terms):
             if names[term] == result:
                 if k:

@@ -8,36 +8,38 @@ lets two values that are both still needed share a name, the verifier changes on
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
 from operator import itemgetter
 from typing import Any, NamedTuple
 
 from netgrad.autodiff import accumulate, encoding, python_rules
-from netgrad.autodiff.encoding import Record
+from netgrad.autodiff.encoding import Emitted
 from netgrad.autodiff.errors import MissingOutputGradientError, MissingRuleError, describe
 from netgrad.autodiff.forward import Forward
 from netgrad.autodiff.rule_context import Cotangent, RuleContext
 from netgrad.graph import registry
-from netgrad.graph.rules import Emits, GradientNotProvided, NoGradient, NoRule
+from netgrad.graph.rules import Emits, GradientNotProvided, NoGradient, NoRule, pass_through
 
 _NOT_SEEN: Any = object()
 
 
 class Contribution(NamedTuple):
-    """One summand of a cotangent."""
+    """One summand of a cotangent; plain tuples of this form stand in for it where many are made."""
 
     gradient: Cotangent
     #: whether an operator emitted for this contribution writes it (else it passes through, or the caller gave it);
     #: of a slice, whether its indices and its values are
     computed: bool | tuple[bool, bool]
-    #: the DeviceOption it is made under, or None
-    device: Any
+    #: where it is made: a forward operator (its device), a DeviceOption, or None
+    source: Any
 
 
 class Template(NamedTuple):
     """An `Emits` rule compiled for an operator with given numbers of inputs and outputs."""
 
+    num_inputs: int
+    num_outputs: int
     type: str
+    #: type and own arguments, encoded
     field: str
     #: picks the operands out of inputs + outputs + output gradients
     operands: Any
@@ -51,7 +53,6 @@ class Template(NamedTuple):
     rest: tuple[int, ...]
 
 
-@lru_cache(maxsize=None)
 def compile_template(rule: Emits, num_inputs: int, num_outputs: int) -> Template | None:
     """The rule as positions; None when it refers to inputs or outputs that this use of the operator lacks."""
     offsets = {"I": (0, num_inputs), "O": (num_inputs, num_outputs), "GO": (num_inputs + num_outputs, num_outputs)}
@@ -64,9 +65,10 @@ def compile_template(rule: Emits, num_inputs: int, num_outputs: int) -> Template
     targets = tuple(k for _, k in rule.outputs)
     if not picked or any(k >= num_inputs for k in targets):
         return None
-    return Template(rule.type, encoding.type_field(rule.type) + encoding.argument_fields(dict(rule.arguments)),
-                    itemgetter(*picked), len(picked) == 1, tuple(k for kind, k in rule.inputs if kind == "GO"), targets,
-                    rule.copy_arguments, tuple(k for k in range(num_inputs) if k not in targets))
+    return Template(num_inputs, num_outputs, rule.type,
+                    encoding.type_field(rule.type) + encoding.argument_fields(dict(rule.arguments)), itemgetter(*picked),
+                    len(picked) == 1, tuple(k for kind, k in rule.inputs if kind == "GO"), targets, rule.copy_arguments,
+                    tuple(k for k in range(num_inputs) if k not in targets))
 
 
 class Walk:
@@ -87,17 +89,23 @@ class Walk:
         self.fill_missing = fill_missing
         self.bridge_devices = bridge_devices
         self.line_of = line_of
-        self.records: list[Record] = []
+        self.emitted = Emitted()
+        #: operators that write a name which had a value before
+        self.rebinds = set(forward.rebinds)
+        self._rules: dict[str, Any] = {}
         #: forward value -> its gradient, once known
         self.gradients: list[Any] = []
         #: forward value that is read more than once -> contributions so far
         self.pending: dict[int, list[Contribution]] = {}
+        #: computed gradient -> the values that its rule wrote before under the same name
+        self.rewritten: dict[int, list[int]] = {}
         #: values written by in-place operators across which no gradient flows
         self.barriers: set[int] = set()
         #: emitted values that replace a forward blob on purpose (workspaces of control flow)
         self.pinned: set[int] = set()
-        #: values that Sums write, whose inputs may be reordered
+        #: emitted Sums, whose inputs may be reordered, and their results
         self.sums: list[int] = []
+        self.totals: set[int] = set()
         #: blobs that users' rules name and nobody mentions otherwise
         self.externals: dict[str, int] = {}
         self.problems: list[str] = []
@@ -122,16 +130,6 @@ class Walk:
     def gradient_name(name: str) -> str:
         return name + "_grad"
 
-    def new_contribution(self, value: int, here: int) -> int:
-        """A value for a computed gradient of a forward value, under the name that its turn gives it.
-
-        ``here`` counts contributions to the same value that this operator has made but not yet committed.
-        """
-        name = self.names[value] + "_grad"
-        pending = self.pending.get(value)
-        earlier = here + (sum(c.computed is True for c in pending) if pending else 0)
-        return self.new_value(name if not earlier else f"_{name}_autosplit_{earlier - 1}")
-
     def without_optional_tail(self, type: str, outputs: list[int]) -> list[int]:
         """Unwanted outputs are dropped from the end where the operator can do without; others stay, unnamed."""
         declaration = registry.find(type)
@@ -143,19 +141,16 @@ class Walk:
 
     # the walk
 
-    def start(self, initial: Sequence[tuple[int, Cotangent | None, Record | None, Any]]) -> None:
-        """Enters the gradients of the ys: (forward value, gradient, fill operator or None, its device)."""
+    def start(self, initial: Sequence[tuple[int, Cotangent, bool, Any]]) -> None:
+        """Enters the gradients of the ys: (forward value, gradient, whether a fill makes it, its device)."""
         forward = self.forward
         self.gradients = [None] * forward.size
         if self._wrt is not None:
             self.wanted = self._leads_from(self._wrt)
             self.unwanted = self.new_value("")
-        for value, gradient, fill, device in initial:
-            uses = forward.uses[value]
-            if fill is not None:
-                self.records.append(fill)
-            if uses:
-                self.pending.setdefault(value, []).append(Contribution(gradient, fill is not None, device))  # type: ignore[arg-type]
+        for value, gradient, filled, device in initial:
+            if value in forward.uses:
+                self.pending.setdefault(value, []).append(Contribution(gradient, filled, device))
             self.gradients[value] = gradient
 
     def _leads_from(self, names: set[str]) -> list[bool]:
@@ -169,70 +164,72 @@ class Walk:
         return reached
 
     def run(self) -> None:
-        """Visits every operator; raises one error for all that have no rule."""
-        forward, names, records, gradients, pending = (
-            self.forward, self.names, self.records, self.gradients, self.pending)
-        ops, all_ins, all_outs, uses, wanted = forward.ops, forward.ins, forward.outs, forward.uses, self.wanted
-        closes: dict[int, list[int]] = {}
-        for value in range(forward.size):
-            if uses[value] > 1 or value in pending:
-                closes.setdefault(forward.first_use[value], []).append(value)
-        rebinds = set(forward.rebinds)
-        rules: dict[str, Any] = {}
-        is_gradient = encoding.IS_GRADIENT
+        """Visits every operator; raises one error for all that have no rule.
+
+        Compiled rules, which are nearly all, are applied here and not in a method of their own: a call for each operator
+        and the look-ups in it would cost a third as much again.
+        """
+        forward, names, gradients, pending, rebinds = (
+            self.forward, self.names, self.gradients, self.pending, self.rebinds)
+        ops, types, all_ins, all_outs = forward.ops, forward.types, forward.ins, forward.outs
+        several = forward.shared | pending.keys()
+        closes = forward.first_users(several)
+        templates: dict[str, Template | None] = {}
+        name_it, emitted, is_gradient = names.append, self.emitted, encoding.IS_GRADIENT
+        add_type, add_inputs, add_outputs, add_rest, add_origin = (
+            emitted.types.append, emitted.inputs.append, emitted.outputs.append, emitted.rests.append,
+            emitted.origins.append)
         for index in range(len(ops) - 1, -1, -1):
             outs = all_outs[index]
-            op = None
-            for value in outs:
-                if gradients[value] is not None:
-                    op = ops[index]
-                    break
+            if len(outs) == 1:
+                gos = [gradients[outs[0]]]
+                live = gos[0] is not None
             else:
-                op = ops[index]
-                if op.type != "ZeroGradient":
-                    op = None
-            if op is not None:
-                type = op.type
-                rule = rules.get(type, _NOT_SEEN)
-                if rule is _NOT_SEEN:
-                    rule = rules[type] = python_rules.find(type)
-                ins = all_ins[index]
-                if rule.__class__ is Emits and wanted is None and (
-                        template := compile_template(rule, len(ins), len(outs))) is not None:
-                    gos = [gradients[v] for v in outs]
-                    for k in template.gradients:
-                        if gos[k].__class__ is not int:
-                            self.ask(rule, index, op, gos, rebinds)
+                gos = [gradients[value] for value in outs]
+                live = any(g is not None for g in gos)
+            type = types[index]
+            if live or type == "ZeroGradient":
+                op, ins = ops[index], all_ins[index]
+                template = templates.get(type, _NOT_SEEN)
+                if template is _NOT_SEEN or template is not None and (
+                        template[0] != len(ins) or template[1] != len(outs)):
+                    template = templates[type] = self._template(type, len(ins), len(outs))
+                if template is not None:
+                    for k in template[6]:
+                        if gos[k].__class__ is not int:  # missing or sparse: no fast way
+                            template = None
                             break
-                    else:
-                        picked = template.operands(ins + outs + gos)
-                        made = []
-                        for k in template.targets:
-                            value = ins[k]
-                            if uses[value] == 1 and value not in pending:
-                                made.append(len(names))
-                                gradients[value] = len(names)
-                                names.append(names[value] + "_grad")
-                            else:
-                                new = self.new_contribution(value, 0)
-                                made.append(new)
-                                self.contribute(value, Contribution(
-                                    new, True, op.device_option if op.HasField("device_option") else None))
-                        rest = template.field
-                        if template.copy_arguments and len(op.arg):
-                            rest += encoding.copied_arguments(op)
-                        if op.HasField("device_option"):
-                            rest += encoding.device_field(op.device_option)
-                        if op.engine:
-                            rest += encoding.engine_field(op.engine)
-                        records.append(Record(template.type, [picked] if template.single else picked, made,
-                                              rest + is_gradient, index))
-                        if len(outs) > 1:
-                            self.check_used(index, op, gos, template.gradients)
-                        if template.rest and index in rebinds:
-                            self.mark_barriers(index, [ins[k] for k in template.rest])
+                if template is None:
+                    self.ask(index, op, gos)
                 else:
-                    self.ask(rule, index, op, [gradients[v] for v in outs], rebinds)
+                    _, _, gradient_type, rest, operands, single, needed, targets, copy_arguments, left = template
+                    picked = operands(ins + outs + gos)
+                    made = []
+                    for k in targets:
+                        value = ins[k]
+                        gradients[value] = new = len(names)
+                        name_it(names[value] + "_grad")
+                        made.append(new)
+                        if value in several:
+                            pending.setdefault(value, []).append((new, True, index))  # type: ignore[arg-type]
+                    if copy_arguments and len(op.arg):
+                        rest += encoding.copied_arguments(op)
+                    if op.HasField("device_option"):
+                        rest += encoding.device_field(op.device_option)
+                    if op.engine:
+                        rest += encoding.engine_field(op.engine)
+                    add_type(gradient_type)
+                    add_inputs([picked] if single else picked)
+                    add_outputs(made)
+                    add_rest(rest + is_gradient)
+                    add_origin(index)
+                    if len(outs) > 1:
+                        self.check_used(index, op, gos, needed)
+                    if left:
+                        if index in rebinds:
+                            self.mark_barriers(index, [ins[k] for k in left])
+                        if len(set(ins)) < len(ins):
+                            self.drop_partial(ins, targets)
             if index in closes:
                 self.close(index, closes[index])
         if self.problems:
@@ -240,11 +237,26 @@ class Walk:
                                    f"{len(self.problems)} operators on the path have no gradient:\n  "
                                    + "\n  ".join(self.problems))
 
-    def ask(self, rule: Any, index: int, op: Any, gos: list[Cotangent | None], rebinds: set[int]) -> None:
+    def _template(self, type: str, num_inputs: int, num_outputs: int) -> Template | None:
+        """The compiled form of a rule, where it has one and all gradients are wanted."""
+        rule = self._rule(type)
+        return compile_template(rule, num_inputs, num_outputs) if isinstance(rule, Emits) and self.wanted is None else None
+
+    def _rule(self, type: str) -> Any:
+        if type not in self._rules:
+            self._rules[type] = python_rules.find(type)
+        return self._rules[type]
+
+    def ask(self, index: int, op: Any, gos: list[Cotangent | None]) -> None:
         """Asks one operator for its gradient operators through the general form of a rule."""
         forward, wanted = self.forward, self.wanted
+        rule = self._rule(op.type)
         ins = forward.ins[index]
         if wanted is not None and not any(wanted[v] for v in ins):
+            return
+        if rule is pass_through and wanted is None and len(gos) == 1:
+            for value in ins:
+                self.contribute(value, (gos[0], False, index))  # type: ignore[arg-type]
             return
         context = RuleContext(self, index, op, gos)
         had = [g is not None for g in gos]
@@ -263,14 +275,28 @@ class Walk:
             self.refuse(index, op, str(reason), mark)
             return
         gradients = context.finish()
-        self.records.extend(context.records)
+        self.emitted.extend(context.emitted)
         if not isinstance(rule, NoGradient):
             self.check_used(index, op, [g if h else None for g, h in zip(gos, had)], context.used)
         for k, gradient, computed, device in gradients:
             self.contribute(ins[k], Contribution(gradient, computed, device))
-        if index in rebinds:
+        if index in self.rebinds:
             given = {ins[k] for k, *_ in gradients}
             self.mark_barriers(index, [v for v in ins if v not in given])
+        if len(set(ins)) < len(ins):
+            self.drop_partial(ins, [k for k, *_ in gradients])
+
+    def drop_partial(self, ins: list[int], targets: Sequence[int]) -> None:
+        """A blob that an operator reads twice, the second time where the rule has no term, has no gradient by it alone.
+
+        What it would have is only a part of its derivative (the same blob as table and as weights of
+        SparseLengthsWeightedSum); with contributions of other operators it counts, as in Caffe2.
+        """
+        for k, value in enumerate(ins):
+            if k not in targets and k == len(ins) - 1 - ins[::-1].index(value) and ins.index(value) < k:
+                contributions = self.pending.get(value, ())
+                if len(contributions) == sum(ins[t] == value for t in targets):
+                    self.gradients[value] = None
 
     def refuse(self, index: int, op: Any, reason: str, mark: int) -> None:
         """Notes an operator without gradient; the walk goes on so that one report names them all."""
@@ -300,19 +326,23 @@ class Walk:
                 self.barriers.add(value)
 
     def contribute(self, value: int, contribution: Contribution) -> None:
-        if self.forward.uses[value] > 1 or value in self.pending:
+        if value in self.forward.shared or value in self.pending:
             self.pending.setdefault(value, []).append(contribution)
-        self.gradients[value] = contribution.gradient
+        self.gradients[value] = contribution[0]
 
     def close(self, index: int, values: list[int]) -> None:
         """The first reader of these values has been visited: no more contributions will come, so add them up."""
-        order = self.forward.ins[index]
-        for value in sorted(values, key=order.index) if len(values) > 1 else values:
+        for value in values:
             contributions = self.pending.get(value)
-            if contributions is None:
-                continue
-            self.gradients[value] = contributions[0].gradient if len(contributions) == 1 else \
-                accumulate.add_up(self, index, value, contributions)
+            if contributions is not None and len(contributions) > 1:
+                self.gradients[value] = accumulate.add_up(self, index, value, contributions)
+
+    def release(self) -> None:
+        """Lets go of what only the making needed; the map of gradients can still be had."""
+        forward, emitted = self.forward, self.emitted
+        forward.ops, forward.ins, forward.outs = [], [], []
+        emitted.inputs, emitted.rests = [], []
+        self.line_of = None
 
     # what came of it
 

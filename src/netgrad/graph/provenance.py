@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import CodeType, FrameType
 from typing import Any
 
@@ -56,7 +56,7 @@ class Provenance:
         self.types: list[str] = []
         self.outputs: list[str] = []
         #: whole backward passes: first position, and for each operator its source, type and first output
-        self.spans: list[tuple[int, Sequence[int], Sequence[str], Sequence[str]]] = []
+        self.spans: list[tuple[int, Sequence[int], Sequence[str], Callable[[int], str]]] = []
 
     def record(self, position: int, type: str, output: str, code: CodeType | None, offset: int) -> None:
         """Notes who wrote the operator at a position, which is the next one or a replaced one."""
@@ -78,9 +78,9 @@ class Provenance:
             for column in (self.codes, self.offsets, self.types, self.outputs):
                 del column[position:]
 
-    def inherit(self, start: int, sources: Sequence[int], types: Sequence[str], outputs: Sequence[str]) -> None:
+    def inherit(self, start: int, sources: Sequence[int], types: Sequence[str], first_output: Callable[[int], str]) -> None:
         """Operators that follow from a position on (gradients) come from where those at ``sources`` do; -1: unknown."""
-        self.spans.append((start, sources, types, outputs))
+        self.spans.append((start, sources, types, first_output))
 
     def take(self, position: int, op: Any, other: Provenance, source: int, original: Any) -> None:
         """The operator at a position is a copy of the one at ``source`` in another net, and comes from where that does."""
@@ -98,7 +98,7 @@ class Provenance:
     def origin(self, position: int, op: Any) -> tuple[CodeType, int] | None:
         """Code and instruction that wrote the operator at a position, if it is still the one that was noted."""
         output = op.output[0] if op.output else ""
-        for start, sources, types, outputs in self.spans:
+        for start, sources, types, first_output in self.spans:
             k = position - start
             if 0 <= k < len(sources):
                 source = sources[k]
