@@ -138,6 +138,7 @@ class SeluGradient(FromOutput):
     """dX = scale dY where Y > 0; (Y + scale alpha) dY elsewhere. dY needs only as many elements as Y."""
 
     arguments = _SELU
+    inplace_keeps_shape = False
 
     def kernel(xp: Any, Y: Any, dY: Any, *, alpha: float, scale: float) -> Any:
         if math.prod(dY.shape) == math.prod(Y.shape):

@@ -104,7 +104,7 @@ class PiecewiseLinearTransform(Operator):
     def kernel(xp: Any, X: Any, bounds: Any = None, slopes: Any = None, intercepts: Any = None, *,
                bounds_argument: Any, slopes_argument: Any, intercepts_argument: Any, binary: bool) -> Any:
         if bounds is not None and intercepts is None:
-            raise ValueError("found bounds without slopes and intercepts, expected all three or none (and the arguments)")
+            raise ValueError("slopes or intercepts are missing beside bounds, expected all three or none of them")
         if bounds is None:
             bounds, slopes, intercepts = (
                 array(xp, list(a), X) for a in (bounds_argument, slopes_argument, intercepts_argument))

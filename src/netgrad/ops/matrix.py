@@ -183,7 +183,7 @@ class FC(FullyConnected):
         return _fc_shape(X, W, axis, axis_w, False)
 
     def kernel(xp: Any, X: Any, W: Any, b: Any, *, axis: int, axis_w: int) -> Any:
-        return _fc(xp, X, W, b, axis, axis_w, False)
+        return fully_connected(xp, X, W, b, axis, axis_w, False)
 
 
 class FCTransposed(FullyConnected):
@@ -196,7 +196,7 @@ class FCTransposed(FullyConnected):
         return _fc_shape(X, W, axis, axis_w, True)
 
     def kernel(xp: Any, X: Any, W: Any, b: Any, *, axis: int, axis_w: int) -> Any:
-        return _fc(xp, X, W, b, axis, axis_w, True)
+        return fully_connected(xp, X, W, b, axis, axis_w, True)
 
 
 class FullyConnectedGradient(Operator, abstract=True):
@@ -250,7 +250,7 @@ def _fc_matrices(xp: Any, X: Any, W: Any, axis: int, axis_w: int, transposed: bo
     return flat, weights
 
 
-def _fc(xp: Any, X: Any, W: Any, b: Any, axis: int, axis_w: int, transposed: bool) -> Any:
+def fully_connected(xp: Any, X: Any, W: Any, b: Any, axis: int, axis_w: int, transposed: bool) -> Any:
     flat, weights = _fc_matrices(xp, X, W, axis, axis_w, transposed)
     columns = weights.shape[1 if transposed else 0]
     require_shape("b", b, (columns,), f", as W of shape {tuple(W.shape)} makes {columns} columns")
