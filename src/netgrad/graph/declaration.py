@@ -42,6 +42,7 @@ class Out:
 
     Attributes:
         differentiable: False where a gradient that arrives here has nothing to act on (indices, masks, sizes).
+        gradient_ignored: the output has a derivative, but the rule, as Caffe2's, has no term for it; said in a warning.
     """
 
     name: str
@@ -49,6 +50,7 @@ class Out:
     optional: bool = False
     variadic: bool = False
     differentiable: bool = True
+    gradient_ignored: bool = False
 
 
 @dataclass(frozen=True)

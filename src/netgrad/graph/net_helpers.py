@@ -72,7 +72,8 @@ class NetHelpers(NetBuilding):
             grad_output_indices: which outputs' gradients ``grad_f`` receives; all if absent.
             grad_input_indices: which inputs' gradients it makes; all if absent.
         """
-        own: dict[str, Any] = {}
+        own: dict[str, Any] = {
+            "grad_output_indices": list(grad_output_indices or ()), "grad_input_indices": list(grad_input_indices or ())}
         builder, grad_builder = _pickled(f), _pickled(grad_f)
         if grad_f and bool(builder) != bool(grad_builder):
             raise AssertionError("f and grad_f are both given as (function, args, kwargs), or neither is")
@@ -80,28 +81,11 @@ class NetHelpers(NetBuilding):
             own.update(pickled_builder=builder, pickled_grad_builder=grad_builder, pass_workspace=pass_workspace)
         else:
             own["token"] = _RegisterPythonImpl(f, grad_f, python_func_type, pass_workspace=pass_workspace)
-        own.update(grad_output_indices=list(grad_output_indices or ()), grad_input_indices=list(grad_input_indices or ()))
 
         def write(*args: Any, **kwargs: Any) -> Any:
-            return self._CreateAndAddToSelf("Python", *args, **kwargs, **own)
+            return self._CreateAndAddToSelf("Python", *args, **{**kwargs, **own})
 
         return write
-
-    def AddObserver(self, observer_type: str) -> Any:
-        """Attaches an observer to the net that was created under this one's name."""
-        from netgrad.runtime.observers import add_observer_to_net
-
-        return add_observer_to_net(self.Name(), observer_type)
-
-    def RemoveObserver(self, observer: Any) -> None:
-        from netgrad.runtime.observers import remove_observer_from_net
-
-        remove_observer_from_net(self.Name(), observer)
-
-    def NumObservers(self) -> int:
-        from netgrad.runtime.observers import num_observers_on_net
-
-        return int(num_observers_on_net(self.Name()))
 
 
 def _pickled(builder: Any) -> bytes:

@@ -13,12 +13,13 @@ from netgrad.graph.argument_values import plain_fields, set_argument, set_declar
 from netgrad.graph.arguments import UNIVERSAL, Arg, ArgumentError
 from netgrad.graph.blob import BlobReference, _RectifyInputOutput, rectified_names
 from netgrad.graph.declaration import Operator
+from netgrad.graph.lazy_imports import TriggerLazyImport
 from netgrad.graph.scope import _threadlocal_scope
 from netgrad.proto import caffe2_pb2
 
 __all__ = [
     "CreateOperator", "CreatePythonOperator", "DataType", "GetIndexFromGradientList", "GradientSlice", "IsOperator",
-    "IsOperatorWithEngine", "UnknownArgumentWarning", "UnknownOperatorError", "_RectifyInputOutput", "_RegisterPythonImpl",
+    "IsOperatorWithEngine", "RefreshRegisteredOperators", "UnknownArgumentWarning", "UnknownOperatorError", "_RectifyInputOutput", "_RegisterPythonImpl",
 ]
 
 GradientSlice = namedtuple("GradientSlice", ["indices", "values"])
@@ -49,8 +50,17 @@ class UnknownOperatorError(AttributeError):
 
 
 def IsOperator(op_type: str) -> bool:
-    """Whether an operator of that type is declared."""
-    return op_type in registry.family_index() or registry.find(op_type) is not None
+    """Whether an operator of that type is declared; imports put off are made good before the answer is no."""
+    if op_type in registry.family_index() or registry.find(op_type) is not None:
+        return True
+    TriggerLazyImport()
+    return registry.find(op_type) is not None
+
+
+def RefreshRegisteredOperators(trigger_lazy: bool = True) -> None:
+    """Makes imports good that were put off. Declarations register themselves."""
+    if trigger_lazy:
+        TriggerLazyImport()
 
 
 def IsOperatorWithEngine(op_type: str, engine: str) -> bool:

@@ -102,7 +102,7 @@ class Provenance:
             k = position - start
             if 0 <= k < len(sources):
                 source = sources[k]
-                if types[k] == op.type and outputs[k] == output and 0 <= source < len(self.codes):
+                if types[k] == op.type and first_output(k) == output and 0 <= source < len(self.codes):
                     code = self.codes[source]
                     return None if code is None else (code, self.offsets[source])
         if position >= len(self.codes):

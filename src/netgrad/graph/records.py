@@ -166,7 +166,7 @@ class List(Field):
         field = dict(self._named_children()).get(name)
         if field is None or (below and not isinstance(field, (List, Struct))):
             raise KeyError(f"the list has no field {item!r}")
-        return field[below] if below else field  # type: ignore[index,no-any-return]
+        return field[below] if below else field  # type: ignore[index]
 
 
 class ListWithEvicted(List):
@@ -237,7 +237,7 @@ class Struct(Field):
         if not below or field is None:
             return field
         try:
-            return field[below]  # type: ignore[index]
+            return field[below]  # type: ignore[index,no-any-return]
         except (KeyError, TypeError):
             return None
 
@@ -563,7 +563,8 @@ def as_record(value: Any) -> Field:
         if all(isinstance(entry, tuple) and len(entry) == 2 and isinstance(entry[0], str) for entry in value):
             return Struct(*[(name, as_record(below)) for name, below in value])
         return Tuple(*[as_record(entry) for entry in value])
-    return _normalize_field(value)
+    field: Field = _normalize_field(value)
+    return field
 
 
 def is_schema_subset(schema: Field, original_schema: Field) -> bool:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections import namedtuple
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from netgrad.proto import caffe2_pb2
+
+#: an operator, and the versions that it reads and writes by name
+OpSSA = namedtuple("OpSSA", ["op", "in_versions", "out_versions"])
 
 #: a blob and its version; 0 is what was there before the net ran
 Version = tuple[str, int]

@@ -1,0 +1,1 @@
+"""Tools that read, change, print and debug nets."""
