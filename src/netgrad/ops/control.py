@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-from netgrad.graph.arguments import Net
-from netgrad.graph.declaration import ANY_PAIR, In, Operator, Out
-from netgrad.graph.rules import not_implemented
+from typing import Any
+
+from netgrad.graph.arguments import Bool, Int, Ints, Net, Strs
+from netgrad.graph.declaration import ANY_PAIR, In, Operator, Out, between
+from netgrad.graph.rules import forbidden, no_gradient, not_implemented
+from netgrad.graph.shapes import TensorType
+from netgrad.ops._arrays import require_shape, require_size
+
+LATER = not_implemented("the gradient of control flow comes with the control room")
 
 
 class If(Operator):
@@ -15,4 +21,103 @@ class If(Operator):
     arguments = [Net("then_net"), Net("else_net")]
     inplace = ANY_PAIR
     effects = {"blobs"}
-    gradient = not_implemented("the gradient of control flow comes with the control room")
+    gradient = LATER
+
+
+class While(Operator):
+    """Runs cond_net and then loop_net, again and again, while the condition is true."""
+
+    inputs = [In("condition", "a single bool"), In("blobs", "whatever the nets read", variadic=True, optional=True)]
+    outputs = [Out("blobs", "whatever the nets write", variadic=True, optional=True)]
+    arguments = [Net("loop_net"), Net("cond_net", None, "computes the condition anew; may be absent")]
+    inplace = ANY_PAIR
+    effects = {"blobs"}
+    gradient = LATER
+
+
+class ONNXWhile(Operator):
+    """A loop as ONNX has it: a body run up to max_trip_count times, while its condition holds."""
+
+    inputs = [In("max_trip_count", "a single int64"), In("first_iter_condition", "a single bool"),
+              In("initial", "first values of the loop-carried blobs", variadic=True, optional=True)]
+    outputs = [Out("final", "last values of the loop-carried blobs", variadic=True, optional=True)]
+    arguments = [
+        Net("body", None, "reads iteration, condition and carried values; writes condition and carried values"),
+        Bool("has_trip_count", False, "max_trip_count counts"), Bool("has_cond", False, "the condition counts"),
+        Bool("save_scopes", False), Bool("disable_scopes", False, "run in the outer workspace"),
+        Int("num_loop_carried_deps", -1, "all inputs but the first two unless given"),
+    ]
+    inplace = ANY_PAIR
+    effects = {"blobs"}
+
+
+class Do(Operator):
+    """Runs a net in a workspace of its own whose blobs are bound to blobs outside."""
+
+    inputs = [In("blobs", "blobs from outside, then the workspaces' blob", variadic=True)]
+    outputs = [Out("blobs", "blobs written outside, then the workspaces' blob", variadic=True)]
+    arguments = [
+        Net("net"), Strs("inner_blobs", (), "names inside"),
+        Ints("outer_blobs_idx", (), "which inputs or outputs they are"),
+        Strs("saved_fwd_blobs", ()), Bool("reuse_workspace", False, "one workspace for all runs, not a stack of them"),
+        Bool("copy_external_blobs", False),
+    ]
+    inplace = ANY_PAIR
+    effects = {"blobs"}
+    gradient = LATER
+
+
+class CreateScope(Operator):
+    """An empty stack of workspaces, for Do."""
+
+    outputs = [Out("scope", "opaque")]
+    gradient = forbidden()
+    effects = {"state"}
+    host = True
+
+
+class HasScope(Operator):
+    """Whether a stack of workspaces holds any."""
+
+    inputs = [In("scope", "opaque")]
+    outputs = [Out("has", "(1,), bool")]
+    gradient = forbidden()
+    host = True
+
+    def shape(scope: TensorType) -> TensorType:
+        return TensorType("bool", (1,))
+
+
+class Conditional(Operator):
+    """Each row of the output comes from DataT or from DataF, by a condition per row."""
+
+    inputs = [In("Condition", "(N,), bool"), In("DataT", "(N, ...)"), In("DataF", "like DataT")]
+    outputs = [Out("DataO", "like DataT")]
+    gradient = no_gradient
+
+    def shape(Condition: TensorType, DataT: TensorType, DataF: TensorType) -> TensorType:
+        return DataT
+
+    def kernel(xp: Any, Condition: Any, DataT: Any, DataF: Any) -> Any:
+        require_shape("DataF", DataF, DataT.shape, ", DataT's")
+        require_size("the condition", Condition, DataT.shape[0], ", one per row")
+        return xp.where(xp.reshape(Condition, (-1, *(1 for _ in DataT.shape[1:]))), DataT, DataF)
+
+
+class AsyncNetBarrier(Operator):
+    """The outputs are the inputs; an executor waits for all of them here."""
+
+    inputs = [In("blobs", variadic=True)]
+    outputs = [Out("blobs", "the inputs", variadic=True)]
+    arguments = [Int("cross_device", 0, "1: across devices, too")]
+    inplace = {(k, k) for k in range(64)}
+    inplace_keeps_shape = True
+    shares = {(k, k) for k in range(64)}
+    num_inputs = between(1, None)
+    gradient = forbidden()
+
+    def shape(*blobs: TensorType, **_: Any) -> tuple[TensorType, ...]:
+        return blobs
+
+    def kernel(xp: Any, *blobs: Any) -> Any:
+        return tuple(blobs)

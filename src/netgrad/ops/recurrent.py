@@ -1,10 +1,14 @@
-"""Recurrent networks and their cells."""
+"""Recurrent networks, their cells, and the decoding of sequences."""
 
 from __future__ import annotations
 
-from netgrad.graph.arguments import Bool, Int, Ints, Net, Str, Strs
+from typing import Any
+
+from netgrad.graph.arguments import Bool, Float, Int, Ints, Net, Str, Strs
 from netgrad.graph.declaration import In, Operator, Out, between
-from netgrad.graph.rules import Rule
+from netgrad.graph.rules import Rule, forbidden, no_gradient
+from netgrad.graph.shapes import ShapeError, TensorType, same_as
+from netgrad.ops._arrays import require_shape
 
 
 class RecurrentNetwork(Operator):
@@ -33,3 +37,320 @@ class RecurrentNetwork(Operator):
         op.emit("RecurrentNetworkGradient",
                 [*map(op.GO, with_gradient), *map(op.I, range(op.num_inputs)), *map(op.O, range(op.num_outputs))],
                 [op.GI(k) for k in gradients])
+
+
+class RecurrentNetworkGradient(Operator):
+    """Gradients of RecurrentNetwork: the step net's backward pass, from the last step to the first."""
+
+    inputs = [In("gradients, inputs, outputs", "of the forward operator", variadic=True, optional=True)]
+    outputs = [Out("gradients", "of the input, the parameters, the first states", variadic=True, optional=True)]
+    arguments = [*RecurrentNetwork.arguments]
+    internal = True
+    effects = {"blobs"}
+
+
+class RecurrentNetworkBlobFetcher(Operator):
+    """Copies the blobs of every step's workspace out, under a prefix, and says their names."""
+
+    inputs = [In("ScratchWorkspaceBlob", "the last output of RecurrentNetwork")]
+    outputs = [Out("blob_names", "strings")]
+    arguments = [Str("prefix", "rnn")]
+    gradient = forbidden()
+    effects = {"blobs"}
+    host = True
+
+
+class rnn_internal_apply_link(Operator):
+    """Makes a step's blob a view of a window of the blob of all steps."""
+
+    inputs = [In("timestep", "(1,), int32"), In("external", "(T, ...)")]
+    outputs = [Out("internal", "a window of external"), Out("external", "the input")]
+    arguments = [Int("offset", -1), Int("window", -1)]
+    inplace_required = {(1, 1)}
+    effects = {"blobs"}
+
+
+class rnn_internal_accumulate_gradient_input(Operator):
+    """Adds a step's gradient to its place in the gradient of all steps."""
+
+    inputs = [In("timestep", "(1,), int32"), In("step gradient"), In("gradient", "of all steps")]
+    outputs = [Out("gradient", "the input", variadic=True)]
+    arguments = [Int("offset", -1)]
+    inplace_required = {(2, 0)}
+    internal = True
+    effects = {"blobs"}
+
+
+def _sigmoid(xp: Any, x: Any) -> Any:
+    small = xp.exp(-xp.abs(x))
+    return xp.where(x >= 0, xp.ones_like(x), small) / (1 + small)
+
+
+def _alive(xp: Any, lengths: Any, timestep: Any, rows: int, like: Any) -> Any:
+    """(N, 1): which sequences have not ended at this step, as numbers; 1 where there are no lengths."""
+    if lengths is None:
+        return 1
+    require_shape("the sequence lengths", lengths, (rows,), ", one per sequence")
+    now = xp.reshape(xp.astype(timestep, lengths.dtype), ())
+    return xp.expand_dims(xp.astype(lengths > now, like.dtype), axis=1)
+
+
+def _gates(xp: Any, gates: Any, hidden: Any, count: int) -> list[Any]:
+    """The gates of a cell, each (N, D)."""
+    rows, width = hidden.shape[-2], hidden.shape[-1]
+    require_shape("the gates", gates, (*hidden.shape[:-1], count * width), f", {count} gates for each state")
+    flat = xp.reshape(gates, (rows, count * width))
+    return [flat[:, k * width:(k + 1) * width] for k in range(count)]
+
+
+def _split_lengths(rest: tuple[Any, ...], sequence_lengths: bool, after: int) -> tuple[Any, tuple[Any, ...]]:
+    """The sequence lengths (None without) and the operands after them."""
+    if sequence_lengths and len(rest) <= after:
+        raise ValueError("the sequence lengths are missing; give them, or sequence_lengths=0")
+    return (rest[0], rest[1:]) if len(rest) > after else (None, rest)
+
+
+CELL = (
+    Bool("drop_states", False, "states of ended sequences become 0, not kept"),
+    Bool("sequence_lengths", True, "there is an input of sequence lengths"),
+)
+
+
+class LSTMUnit(Operator):
+    """One step of a long short-term memory, from gates that are already sums: input, forget, output, candidate.
+
+    Source: Hochreiter and Schmidhuber 1997.
+    """
+
+    inputs = [In("hidden_prev", "(1, N, D), float"), In("cell_prev", "like hidden_prev"), In("gates", "(1, N, 4 D)"),
+              In("seq_lengths or timestep", "(N,), int32, or (1,), int32"),
+              In("timestep", "(1,), int32", optional=True)]
+    outputs = [Out("hidden", "like hidden_prev"), Out("cell", "like hidden_prev")]
+    arguments = [Float("forget_bias", 0.0, "added to the forget gate"), *CELL]
+    shape = same_as(0, 1)
+
+    def kernel(xp: Any, hidden_prev: Any, cell_prev: Any, gates: Any, *rest: Any, forget_bias: float, drop_states: bool,
+               sequence_lengths: bool) -> Any:
+        lengths, (timestep,) = _split_lengths(rest, sequence_lengths, 1)
+        require_shape("the cell", cell_prev, hidden_prev.shape, ", the hidden state's")
+        i, f, o, g = _gates(xp, gates, hidden_prev, 4)
+        alive = _alive(xp, lengths if sequence_lengths else None, timestep, i.shape[0], gates)
+        before = xp.reshape(cell_prev, i.shape)
+        cell = _sigmoid(xp, f + forget_bias) * before + _sigmoid(xp, i) * xp.tanh(g)
+        hidden = _sigmoid(xp, o) * xp.tanh(cell)
+        kept = 0 if drop_states else 1
+        hidden = alive * hidden + (1 - alive) * kept * xp.reshape(hidden_prev, i.shape)
+        cell = alive * cell + (1 - alive) * kept * before
+        return xp.reshape(hidden, hidden_prev.shape), xp.reshape(cell, hidden_prev.shape)
+
+    def gradient(op: Rule) -> None:
+        lengths = bool(op.arg("sequence_lengths", 1))
+        if lengths and op.num_inputs < 5:
+            raise op.fail("with sequence_lengths (the default) it has five inputs, the lengths before the timestep")
+        op.emit("LSTMUnitGradient",
+                [*map(op.I, range(5 if lengths else 4)), op.O(0), op.O(1), op.GO(0), op.GO(1)],
+                [op.GI(0), op.GI(1), op.GI(2)])
+
+
+class LSTMUnitGradient(Operator):
+    """Gradients of LSTMUnit for the states and the gates."""
+
+    inputs = [In("hidden_prev"), In("cell_prev"), In("gates"), In("seq_lengths", "absent without sequence_lengths"),
+              In("timestep"), In("hidden"), In("cell"), In("dhidden"), In("dcell", optional=True)]
+    outputs = [Out("dhidden_prev", "like hidden_prev"), Out("dcell_prev"), Out("dgates", "like gates")]
+    arguments = [Float("forget_bias", 0.0), *CELL]
+    internal = True
+    shape = same_as(0, 1, 2)
+
+    def shape_only(arguments: Any, count: int) -> set[int]:
+        return {0, count - 4}
+
+    def kernel(xp: Any, hidden_prev: Any, cell_prev: Any, gates: Any, *rest: Any, forget_bias: float, drop_states: bool,
+               sequence_lengths: bool) -> Any:
+        lengths, (timestep, _hidden, cell, dhidden, dcell) = _split_lengths(rest, sequence_lengths, 5)
+        for name, x in (("hidden state", dhidden), ("cell", dcell)):
+            require_shape(f"the gradient of the {name}", x, hidden_prev.shape, ", the state's")
+        i, f, o, g = _gates(xp, gates, hidden_prev, 4)
+        alive = _alive(xp, lengths if sequence_lengths else None, timestep, i.shape[0], gates)
+        dh, dc, before, now = (xp.reshape(x, i.shape) for x in (dhidden, dcell, cell_prev, cell))
+        kept = 0 if drop_states else 1
+        past = (1 - alive) * kept
+        i, f, o = _sigmoid(xp, i), _sigmoid(xp, f + forget_bias), _sigmoid(xp, o)
+        g, squashed = xp.tanh(g), xp.tanh(now)
+        through = alive * (dc + dh * o * (1 - squashed * squashed))
+        dgates = xp.concat([through * g * i * (1 - i), through * before * f * (1 - f),
+                            alive * dh * squashed * o * (1 - o), through * i * (1 - g * g)], axis=1)
+        return (xp.reshape(past * dh, hidden_prev.shape), xp.reshape(through * f + past * dc, cell_prev.shape),
+                xp.reshape(dgates, gates.shape))
+
+
+class GRUUnit(Operator):
+    """One step of a gated recurrent unit, from gates that are already sums: reset, update, candidate.
+
+    Source: Cho et al. 2014, https://arxiv.org/abs/1406.1078.
+    """
+
+    inputs = [In("hidden_prev", "(1, N, D), float"), In("gates", "(1, N, 3 D)"),
+              In("seq_lengths or timestep", "(N,), int32, or (1,), int32"),
+              In("timestep", "(1,), int32", optional=True)]
+    outputs = [Out("hidden", "like hidden_prev")]
+    arguments = [*CELL]
+    shape = same_as(0)
+
+    def kernel(xp: Any, hidden_prev: Any, gates: Any, *rest: Any, drop_states: bool, sequence_lengths: bool) -> Any:
+        lengths, (timestep,) = _split_lengths(rest, sequence_lengths, 1)
+        _reset, z, candidate = _gates(xp, gates, hidden_prev, 3)
+        alive = _alive(xp, lengths if sequence_lengths else None, timestep, z.shape[0], gates)
+        before, z = xp.reshape(hidden_prev, z.shape), _sigmoid(xp, z)
+        hidden = z * before + (1 - z) * xp.tanh(candidate)
+        hidden = alive * hidden + (1 - alive) * (0 if drop_states else 1) * before
+        return xp.reshape(hidden, hidden_prev.shape)
+
+    def gradient(op: Rule) -> None:
+        lengths = bool(op.arg("sequence_lengths", 1))
+        if lengths and op.num_inputs < 4:
+            raise op.fail("with sequence_lengths (the default) it has four inputs, the lengths before the timestep")
+        op.emit("GRUUnitGradient", [*map(op.I, range(4 if lengths else 3)), op.O(0), op.GO(0)], [op.GI(0), op.GI(1)])
+
+
+class GRUUnitGradient(Operator):
+    """Gradients of GRUUnit for the state and the gates; the reset gate acts before, so that its gradient is 0."""
+
+    inputs = [In("hidden_prev"), In("gates"), In("seq_lengths", "absent without sequence_lengths"), In("timestep"),
+              In("hidden"), In("dhidden", optional=True)]
+    outputs = [Out("dhidden_prev", "like hidden_prev"), Out("dgates", "like gates")]
+    arguments = [*CELL]
+    internal = True
+    shape = same_as(0, 1)
+
+    def shape_only(arguments: Any, count: int) -> set[int]:
+        return {count - 2}
+
+    def kernel(xp: Any, hidden_prev: Any, gates: Any, *rest: Any, drop_states: bool, sequence_lengths: bool) -> Any:
+        lengths, (timestep, _hidden, dhidden) = _split_lengths(rest, sequence_lengths, 3)
+        require_shape("the gradient of the hidden state", dhidden, hidden_prev.shape, ", the state's")
+        _reset, z, candidate = _gates(xp, gates, hidden_prev, 3)
+        alive = _alive(xp, lengths if sequence_lengths else None, timestep, z.shape[0], gates)
+        z, candidate = _sigmoid(xp, z), xp.tanh(candidate)
+        before, dh = xp.reshape(hidden_prev, z.shape), xp.reshape(dhidden, z.shape)
+        through = alive * dh
+        dgates = xp.concat([xp.zeros_like(z), through * (before - candidate) * z * (1 - z),
+                            through * (1 - z) * (1 - candidate * candidate)], axis=1)
+        dprev = through * z + (1 - alive) * (0 if drop_states else 1) * dh
+        return xp.reshape(dprev, hidden_prev.shape), xp.reshape(dgates, gates.shape)
+
+
+class InferenceLSTM(Operator):
+    """A whole LSTM of one or more layers, forwards or both ways, for inference."""
+
+    inputs = [In("input, first states, parameters", "(T, N, D) or, with batch_first, (N, T, D)", variadic=True)]
+    outputs = [Out("output", "states of the last layer at all steps"), Out("hidden", "last hidden states"),
+               Out("cell", "last cells")]
+    arguments = [Int("num_layers", 1), Bool("has_biases", True), Bool("batch_first", False),
+                 Bool("bidirectional", False)]
+    gradient = no_gradient
+
+
+class Recurrent(Operator):
+    """A recurrent network by cuDNN."""
+
+    inputs = [In("input", "(T, N, D)"), In("hidden", "first hidden state"), In("cell", "first cell"),
+              In("weights", "all parameters in one blob")]
+    outputs = [Out("output"), Out("hidden", "last hidden state"), Out("cell", "last cell"),
+               Out("rnn_scratch", "opaque", differentiable=False),
+               Out("dropout_states", "opaque", differentiable=False)]
+
+    def gradient(op: Rule) -> None:
+        op.emit("RecurrentGradient", [*map(op.I, range(4)), op.O(3), op.O(0), op.GO(0)],
+                [*map(op.GI, range(4)), op.O(4), op.O(3)])
+
+
+class RecurrentGradient(Operator):
+    """Gradients of Recurrent."""
+
+    inputs = [In("input"), In("hidden"), In("cell"), In("weights"), In("rnn_scratch"), In("output"), In("doutput")]
+    outputs = [Out("dinput"), Out("dhidden"), Out("dcell"), Out("dweights"), Out("dropout_states"), Out("rnn_scratch")]
+    inplace = {(4, 5)}
+    internal = True
+
+
+class _RecurrentParam(Operator, abstract=True):
+    arguments = [Str("param_type", "", "the gate it belongs to"), Str("input_type", "", "recurrent or input"),
+                 Int("layer", 0)]
+
+
+class RecurrentParamGet(_RecurrentParam):
+    """One parameter out of Recurrent's blob of all."""
+
+    inputs = [In("input"), In("all_params")]
+    outputs = [Out("param")]
+
+
+class RecurrentParamSet(_RecurrentParam):
+    """Puts one parameter into Recurrent's blob of all."""
+
+    inputs = [In("input"), In("all_params"), In("param")]
+    outputs = [Out("all_params", "the input, changed")]
+    inplace_required = {(1, 0)}
+
+
+class CTCGreedyDecoder(Operator):
+    """The most probable class at each step, without blanks (class 0) and, if asked for, without repetitions."""
+
+    inputs = [In("INPUTS", "(T, N, C), float"), In("SEQ_LEN", "(N,), int32; T unless given", optional=True)]
+    outputs = [Out("OUTPUT_LEN", "(N,), int32"), Out("VALUES", "the classes of all sequences, int32")]
+    arguments = [Bool("merge_repeated", True)]
+    gradient = forbidden()
+    host = True
+
+    def shape(INPUTS: TensorType, *_: TensorType, **__: Any) -> tuple[TensorType, TensorType]:
+        return TensorType("int32", None if INPUTS.dims is None else INPUTS.dims[1:2]), TensorType("int32", (None,))
+
+    def kernel(xp: Any, INPUTS: Any, SEQ_LEN: Any, *, merge_repeated: bool) -> Any:
+        if INPUTS.ndim != 3:
+            raise ShapeError(f"INPUTS has shape {tuple(INPUTS.shape)}, expected (T, N, C)")
+        steps, sequences = INPUTS.shape[:2]
+        if SEQ_LEN is not None:
+            require_shape("SEQ_LEN", SEQ_LEN, (sequences,), ", one per sequence")
+        best = xp.argmax(INPUTS, axis=2)
+        lengths, values = [], []
+        for n in range(sequences):
+            length = steps if SEQ_LEN is None else int(SEQ_LEN[n])
+            if length > steps:
+                raise ValueError(f"sequence {n} has length {length}, but INPUTS has {steps} steps")
+            path = [int(c) for c in best[:length, n]]
+            kept = [c for t, c in enumerate(path) if c and not (merge_repeated and t and path[t - 1] == c)]
+            lengths.append(len(kept))
+            values += kept
+        return xp.asarray(lengths, dtype=xp.int32), xp.asarray(values, dtype=xp.int32)
+
+
+class CTCBeamSearchDecoder(Operator):
+    """The most probable label sequences by a prefix beam search; class 0 is the blank."""
+
+    inputs = [In("INPUTS", "(T, N, C), float"), In("SEQ_LEN", "(N,), int32; T unless given", optional=True)]
+    outputs = [Out("OUTPUT_LEN", "(N candidates,), int32"), Out("VALUES", "the classes of all candidates, int32"),
+               Out("OUTPUT_PROB", "(N candidates,)", optional=True)]
+    arguments = [Int("beam_width", 10), Int("num_candidates", 1), Float("prune_threshold", 0.001)]
+    gradient = forbidden()
+    host = True
+
+
+class ViterbiPath(Operator):
+    """The best path through scores per step and transitions between steps."""
+
+    inputs = [In("predictions", "(T, D), float"), In("transitions", "(D, D): from, to")]
+    outputs = [Out("viterbi_path", "(T,), int32")]
+    gradient = no_gradient
+
+    def shape(predictions: TensorType, transitions: TensorType) -> TensorType:
+        return TensorType("int32", None if predictions.dims is None else predictions.dims[:1])
+
+
+class SwapBestPath(Operator):
+    """Exchanges, at every step, the largest score with that of the step's place on a path."""
+
+    inputs = [In("predictions", "(T, D), float"), In("bestPath", "(T,), int32")]
+    outputs = [Out("new_predictions", "like predictions")]
+    shape = same_as(0)
+    gradient = no_gradient
