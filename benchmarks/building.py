@@ -1,4 +1,4 @@
-"""What building a net through ``net.X(...)`` costs, as a ratio to one bare ``net_def.op.add(...)`` of the same operator.
+"""What building a net through ``net.X(...)`` costs, as a ratio to bare ``net_def.op.add(...)`` of the same operators.
 
     python benchmarks/building.py [--operators 20000] [--rounds 7]
 

@@ -57,7 +57,8 @@ def _set_unusual(argument: Any, key: str, value: Any) -> None:
         _set_list(argument, key, [plain(v) for v in value])
     else:
         raise ArgumentError(
-            f"argument {key!r} is {value!r}, a {type(value).__name__}; expected a number, a string, a NetDef or a list of these")
+            f"argument {key!r} is {value!r}, a {type(value).__name__}; expected a number, a string, a NetDef or "
+            f"a list of these")
 
 
 def _set_list(argument: Any, key: str, values: list[Any]) -> None:
@@ -76,7 +77,8 @@ def _set_list(argument: Any, key: str, values: list[Any]) -> None:
         argument.strings.extend(v.SerializeToString() for v in values)
     else:
         kinds = ", ".join(sorted({type(v).__name__ for v in values}))
-        raise ArgumentError(f"argument {key!r} is a list of {kinds}; expected numbers, strings or NetDefs, all of one kind")
+        raise ArgumentError(f"argument {key!r} is a list of {kinds}; expected numbers, strings or NetDefs, all "
+                            f"of one kind")
 
 
 def MakeArgument(key: str, value: Any) -> caffe2_pb2.Argument:

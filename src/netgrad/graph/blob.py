@@ -90,7 +90,8 @@ class BlobReference:
 
         if self.__dict__.get("_from_net") is None:
             raise AttributeError(
-                f"{op_type}: blob {self.__dict__.get('_name')!r} belongs to no net, so no operator can be written through it; "
+                f"{op_type}: blob {self.__dict__.get('_name')!r} belongs to no net, so no operator can be "
+                f"written through it; "
                 "call the operator on a net")
         if not IsOperator(op_type):
             raise UnknownOperatorError(op_type)
@@ -135,7 +136,8 @@ def scoped_name(blob: Any, position: int) -> str:
         return blob._name
     if isinstance(blob, (str, bytes)):
         return ScopedName(blob)
-    raise TypeError(f"blob {position} of the list is {blob!r}, a {type(blob).__name__}; expected a string or a BlobReference")
+    raise TypeError(f"blob {position} of the list is {blob!r}, a {type(blob).__name__}; expected a string or a "
+                    f"BlobReference")
 
 
 def rectified_names(blobs: Any) -> list[str]:

@@ -66,7 +66,8 @@ class Managed:
         for cls in _managed_bases(type(self)):
             stack = _stack(cls)
             if not stack or stack.pop() is not self:
-                raise AssertionError(f"contexts of {cls.__name__} were not left in the order in which they were entered")
+                raise AssertionError(f"contexts of {cls.__name__} were not left in the order in which they were "
+                                     f"entered")
 
     def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
         @functools.wraps(function)

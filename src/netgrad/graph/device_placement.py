@@ -160,7 +160,8 @@ def InjectCrossDeviceCopies(
         for k, (device, blob) in enumerate(zip(needed, op.input, strict=True)):
             if blob not in places:
                 if not net.is_external_input(blob):
-                    raise AttributeError(f"operator {position}, {op.type}, reads {blob!r}, which nothing before it writes, so "
+                    raise AttributeError(f"operator {position}, {op.type}, reads {blob!r}, which nothing before "
+                                         f"it writes, so "
                                          "its device is not known; declare it by AddExternalInput")
                 places[blob] = net.Proto().device_option
             if not device_option_equal(places[blob], device):
@@ -170,7 +171,8 @@ def InjectCrossDeviceCopies(
         for device, blob in zip(made, op.output, strict=True):
             if blob in places and blob not in original.input and not device_option_equal(places[blob], device):
                 raise RuntimeError(
-                    f"operator {position}, {op.type}, writes blob {blob!r} on {describe_device(device)}, but it lives on "
+                    f"operator {position}, {op.type}, writes blob {blob!r} on {describe_device(device)}, but it "
+                    f"lives on "
                     f"{describe_device(places[blob])} already; give one of the two another name")
         read = list(original.input)
         for k, blob in enumerate(op.output):
@@ -199,7 +201,7 @@ def _copied(net: Net, blob: str, device: Device, places: dict[str, Device], copi
 def InjectDeviceCopiesAmongNets(
     nets: list[Net], blob_to_device_init: dict[str, Device] | None = None,
 ) -> tuple[list[Net], dict[str, Device]]:
-    """`InjectCrossDeviceCopies` for nets that run one after another: blobs and copies of earlier ones serve later ones."""
+    """`InjectCrossDeviceCopies` for nets that run one after another: earlier copies serve later nets."""
     if not isinstance(nets, list) or not all(isinstance(net, Net) for net in nets):
         raise AssertionError(f"expected a list of Nets in the order in which they run, found {nets!r}")
     places = blob_to_device_init if blob_to_device_init is not None else {}
@@ -207,6 +209,8 @@ def InjectDeviceCopiesAmongNets(
     return [InjectCrossDeviceCopies(net, places, copies)[0] for net in nets], places
 
 
-def InjectDeviceCopiesAmongNetsWithoutB2D(nets: list[Net], blob_to_device_init: dict[str, Device] | None = None) -> list[Net]:
+def InjectDeviceCopiesAmongNetsWithoutB2D(
+    nets: list[Net], blob_to_device_init: dict[str, Device] | None = None,
+) -> list[Net]:
     """`InjectDeviceCopiesAmongNets`, the nets only."""
     return InjectDeviceCopiesAmongNets(nets, blob_to_device_init)[0]

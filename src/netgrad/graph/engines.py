@@ -18,7 +18,8 @@ def preferred_engines(op_type: str, device_type: int) -> list[str]:
 def SetPerOpEnginePref(preferences: Mapping[int, Mapping[str, Iterable[str]]]) -> None:
     """Replaces the preferences of single operators: device type -> operator type -> engines."""
     _per_operator.clear()
-    _per_operator.update({device: {op: list(engines) for op, engines in ops.items()} for device, ops in preferences.items()})
+    for device, operators in preferences.items():
+        _per_operator[device] = {op: list(engines) for op, engines in operators.items()}
 
 
 def SetGlobalEnginePref(preferences: Mapping[int, Iterable[str]]) -> None:

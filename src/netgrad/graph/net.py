@@ -9,7 +9,7 @@ from netgrad.graph.net_records import NetRecords
 
 
 class Net(NetHelpers, NetCloning, NetEditing, NetRecords):
-    """A list of operators on named blobs, to which calling ``net.X(inputs, outputs, **arguments)`` appends operator X."""
+    """A list of operators on named blobs; ``net.X(inputs, outputs, **arguments)`` appends operator X."""
 
 
 def get_net_name(netlike: Net | object | str) -> str:

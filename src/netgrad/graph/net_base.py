@@ -161,7 +161,8 @@ class NetBase:
         self._index.defines(self._net, "")
         fresh = NetIndex(self._net)
         if fresh.written != self._index.written or fresh.external != self._index.external:
-            raise AssertionError(f"net {self.Name()!r}: the index of names does not agree with the NetDef; call refresh()")
+            raise AssertionError(f"net {self.Name()!r}: the index of names does not agree with the NetDef; call "
+                                 f"refresh()")
 
     # attributes that mean nothing to the net
 

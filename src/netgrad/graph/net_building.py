@@ -1,7 +1,7 @@
 """``net.X(inputs, outputs, ...)``: how operators are written into a net.
 
-This is the code that runs for each operator that anybody writes, and it is laid out for speed: one function per operator
-type, made once and kept on the class, which writes into the NetDef directly.
+This is the code that runs for each operator that anybody writes, and it is laid out for speed: one function per
+operator type, made once and kept on the class, which writes into the NetDef directly.
 """
 
 from __future__ import annotations

@@ -74,8 +74,8 @@ class NetCloning(NetBase):
         """A copy of the operators that compute ``outputs`` from ``inputs``; its own blobs are prefixed with its name.
 
         Args:
-            inputs: a map from blobs of this net to blobs that the copy reads in their place, such pairs, or a list of blobs
-                that keep their names.
+            inputs: a map from blobs of this net to blobs that the copy reads in their place, such pairs, or a list of
+                blobs that keep their names.
 
         Returns:
             The copy, and references to its outputs.
@@ -95,7 +95,8 @@ class NetCloning(NetBase):
         making_inputs = set(get_op_ids_in_path(ssa, versions, [], given))
         if conflict := [k for k in used if k in making_inputs]:
             op = self._net.op[conflict[0]]
-            raise AssertionError(f"cannot clone net {self.Name()!r} in part: operator {conflict[0]}, {op.type}, is needed for "
+            raise AssertionError(f"cannot clone net {self.Name()!r} in part: operator {conflict[0]}, {op.type}, "
+                                 f"is needed for "
                                  f"the outputs but also computes what is given as input")
         outside = [blob for blob in sorted(get_undefined_blobs([ssa[k] for k in used])) if blob not in given]
         prefix = f"{name}/" if name else ""
@@ -187,7 +188,8 @@ def clone_and_bind_net(
         blobs = dict(zip(original.field_names(), original.field_blobs(), strict=True))
         missing = blobs.keys() - set(inputs.field_names())
         if missing:
-            raise AssertionError(f"net {net.Name()!r}: the inputs lack the fields {sorted(missing)} of its input record "
+            raise AssertionError(f"net {net.Name()!r}: the inputs lack the fields {sorted(missing)} of its "
+                                 f"input record "
                                  f"({original.field_names()}); they have {inputs.field_names()}")
         for field, blob in zip(inputs.field_names(), inputs.field_blobs(), strict=True):
             if field in blobs:

@@ -41,7 +41,8 @@ class NetEditing(NetBase):
             for output in op.output:
                 first_writer.setdefault(output, k)
         external = set(self._net.external_input)
-        position = 1 + max((-1 if blob in external else first_writer.get(blob, -1) for blob in new_producer.input), default=-1)
+        sources = [first_writer.get(blob, -1) for blob in new_producer.input if blob not in external]
+        position = 1 + max(sources, default=-1)
         # messages in can_modify are views of operators of this net, which insertion would move under them
         wanted = {op.SerializeToString(deterministic=True) for op in can_modify or ()}
         self.insert_op_at_idx(new_producer, position)
@@ -58,7 +59,7 @@ class NetEditing(NetBase):
         return changed
 
     def set_rand_seed(self, seed: int = 100, sequence_seed: bool = True, seed_on_op_def: bool = False) -> None:
-        """Gives every operator a random seed: ``seed`` plus its position, or one made from its definition, or ``seed``."""
+        """Gives every operator a random seed: ``seed`` plus its position, or one of its definition, or ``seed``."""
         if sequence_seed and seed_on_op_def:
             raise AssertionError("sequence_seed and seed_on_op_def exclude each other")
         for position, op in enumerate(self._net.op):

@@ -19,7 +19,8 @@ class NetHelpers(NetBuilding):
         Args:
             array: a number, string, truth value, array, or lists of these.
             blob_out: its name; automatic if absent.
-            dtype: the NumPy type, if ``np.array(array)`` does not have the right one. Floats become float32 on the wire.
+            dtype: the NumPy type, if ``np.array(array)`` does not have the right one. Floats become float32 on the
+                wire.
         """
         if isinstance(array, bool):
             return self.ConstantFill([], blob_out or 1, dtype=DataType.BOOL, value=array)  # type: ignore[attr-defined]
@@ -63,17 +64,19 @@ class NetHelpers(NetBuilding):
         """Registers Python functions and returns what writes the operator: ``net.Python(f)(inputs, outputs)``.
 
         Args:
-            f: called as ``f(inputs, outputs)`` with tensors that have ``data``, ``shape``, ``reshape`` and ``feed``; or a
-                triple (function, args, kwargs) that makes such a function where the net runs.
-            grad_f: likewise, for the gradient: its inputs are those of ``f``, its outputs, and the outputs' gradients; its
-                outputs the inputs' gradients.
+            f: called as ``f(inputs, outputs)`` with tensors that have ``data``, ``shape``, ``reshape`` and ``feed``;
+                or a triple (function, args, kwargs) that makes such a function where the net runs.
+            grad_f: likewise, for the gradient: its inputs are those of ``f``, its outputs, and the outputs' gradients;
+                its outputs the inputs' gradients.
             python_func_type: a class with ``forward`` and ``backward``, made with ``f``.
             pass_workspace: whether the functions receive the workspace as third argument.
             grad_output_indices: which outputs' gradients ``grad_f`` receives; all if absent.
             grad_input_indices: which inputs' gradients it makes; all if absent.
         """
         own: dict[str, Any] = {
-            "grad_output_indices": list(grad_output_indices or ()), "grad_input_indices": list(grad_input_indices or ())}
+            "grad_output_indices": list(grad_output_indices or ()),
+            "grad_input_indices": list(grad_input_indices or ()),
+        }
         builder, grad_builder = _pickled(f), _pickled(grad_f)
         if grad_f and bool(builder) != bool(grad_builder):
             raise AssertionError("f and grad_f are both given as (function, args, kwargs), or neither is")

@@ -44,7 +44,8 @@ class NetInterface(NetBase):
         """Declares blobs that others may use; raises AssertionError if this net does not define one."""
         for output in outputs:
             if not isinstance(output, BlobReference):
-                raise AssertionError(f"an external output is a BlobReference, not {output!r}; net.GetBlobRef(name) makes one")
+                raise AssertionError(f"an external output is a BlobReference, not {output!r}; "
+                                     f"net.GetBlobRef(name) makes one")
             if not self.BlobIsDefined(output):
                 raise AssertionError(f"net {self.Name()!r} does not define {str(output)!r}, so it cannot be an output")
         self._net.external_output.extend([str(output) for output in outputs])
@@ -71,8 +72,8 @@ class NetInterface(NetBase):
         """Appends the operators of the backward pass.
 
         Args:
-            ys: the blobs to differentiate: a list (their gradients are ones), or a dictionary from blob to the blob that
-                holds its gradient, to a `GradientSlice`, or to None (ones).
+            ys: the blobs to differentiate: a list (their gradients are ones), or a dictionary from blob to the blob
+                that holds its gradient, to a `GradientSlice`, or to None (ones).
             skip: how many of the first operators are left out.
             options: see `netgrad.autodiff.backward.add_gradient_operators`: ``wrt``, ``overwritten``, ...
 

@@ -16,7 +16,7 @@ def unique_net_name(basename: str, used: set[str]) -> str:
 
 
 def unique_name(basename: str, used: set[str], next_suffix: dict[str, int]) -> str:
-    """The base name, with ``_1``, ``_2``, ... where it is taken; it is then taken. ``next_suffix`` remembers where to go on."""
+    """The base name, with ``_1``, ``_2``, ... where it is taken; ``next_suffix`` remembers where to go on."""
     name = basename
     if basename in used:
         k = next_suffix.get(basename, 1)

@@ -19,7 +19,8 @@ from netgrad.proto import caffe2_pb2
 
 __all__ = [
     "CreateOperator", "CreatePythonOperator", "DataType", "GetIndexFromGradientList", "GradientSlice", "IsOperator",
-    "IsOperatorWithEngine", "RefreshRegisteredOperators", "UnknownArgumentWarning", "UnknownOperatorError", "_RectifyInputOutput", "_RegisterPythonImpl",
+    "IsOperatorWithEngine", "RefreshRegisteredOperators", "UnknownArgumentWarning", "UnknownOperatorError",
+    "_RectifyInputOutput", "_RegisterPythonImpl",
 ]
 
 GradientSlice = namedtuple("GradientSlice", ["indices", "values"])
@@ -64,7 +65,7 @@ def RefreshRegisteredOperators(trigger_lazy: bool = True) -> None:
 
 
 def IsOperatorWithEngine(op_type: str, engine: str) -> bool:
-    """Whether an operator of that type has an implementation under that engine; "DEFAULT" stands for the ordinary one."""
+    """Whether an operator of that type has an implementation under that engine, "DEFAULT" being the ordinary one."""
     return engine in ("", "DEFAULT") and IsOperator(op_type)
 
 
@@ -246,8 +247,8 @@ def CreateOperator(
         device_option: the device; that of the current device scope if absent.
         arg: ready-made arguments.
         engine: which implementation to prefer.
-        kwargs: further arguments by name; ``random_seed`` goes into the device option. Values are converted to the kinds
-            that the declaration states where nothing is lost; None means absent.
+        kwargs: further arguments by name; ``random_seed`` goes into the device option. Values are converted to the
+            kinds that the declaration states where nothing is lost; None means absent.
 
     Raises:
         TypeError: inputs or outputs are neither strings nor references.

@@ -22,6 +22,10 @@ def _add_net_to_dict(net_dict: dict[str, Net | None], net: Any) -> bool:
     return True
 
 
+def _attributes(nets: dict[str, Net | None], name: str) -> list[Any]:
+    return [attribute for net in nets.values() if net is not None for attribute in net.get_attributes(name)]
+
+
 class ExecutionStep:
     """Nets, or steps, that run one after another (or concurrently), once or many times."""
 
@@ -150,7 +154,7 @@ class ExecutionStep:
 
     def get_all_attributes(self, name: str) -> list[Any]:
         """The attributes of that name of all nets of this step and of those below."""
-        return [attribute for net in self._net_dict.values() if net is not None for attribute in net.get_attributes(name)]
+        return _attributes(self._net_dict, name)
 
     @classmethod
     def create_from_proto(
@@ -169,10 +173,12 @@ class ExecutionStep:
         for name in step_proto.network:
             if name not in net_obj_dict:
                 if name not in net_proto_dict:
-                    raise AssertionError(f"step {step_proto.name!r} names the net {name!r}, which the plan does not have")
+                    raise AssertionError(f"step {step_proto.name!r} names the net {name!r}, which the plan does "
+                                         f"not have")
                 net_obj_dict[name] = Net(net_proto_dict[name])
             below.append(net_obj_dict[name])
-        fields = ("num_iter", "concurrent_substeps", "only_once", "num_concurrent_instances", "create_workspace", "run_every_ms")
+        fields = ("num_iter", "concurrent_substeps", "only_once", "num_concurrent_instances",
+                  "create_workspace", "run_every_ms")
         options: dict[str, Any] = {f: getattr(step_proto, f) for f in fields if step_proto.HasField(f)}
         if step_proto.HasField("should_stop_blob"):
             options["should_stop_blob"] = BlobReference(step_proto.should_stop_blob)
@@ -240,7 +246,7 @@ class Plan:
 
     def get_all_attributes(self, name: str) -> list[Any]:
         """The attributes of that name of all nets."""
-        return [attribute for net in self._net_dict.values() if net is not None for attribute in net.get_attributes(name)]
+        return _attributes(self._net_dict, name)
 
     @classmethod
     def create_from_proto(cls, plan_proto: caffe2_pb2.PlanDef) -> Plan:

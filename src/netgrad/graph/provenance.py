@@ -13,8 +13,8 @@ from types import CodeType, FrameType
 from typing import Any
 
 _ours: dict[CodeType, bool] = {}
-_packages = tuple(os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))), package, "")
-                  for package in ("netgrad", "caffe2"))
+_source = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+_packages = tuple(os.path.join(_source, package, "") for package in ("netgrad", "caffe2"))
 
 
 def is_ours(code: CodeType) -> bool:
@@ -78,12 +78,14 @@ class Provenance:
             for column in (self.codes, self.offsets, self.types, self.outputs):
                 del column[position:]
 
-    def inherit(self, start: int, sources: Sequence[int], types: Sequence[str], first_output: Callable[[int], str]) -> None:
+    def inherit(
+        self, start: int, sources: Sequence[int], types: Sequence[str], first_output: Callable[[int], str],
+    ) -> None:
         """Operators that follow from a position on (gradients) come from where those at ``sources`` do; -1: unknown."""
         self.spans.append((start, sources, types, first_output))
 
     def take(self, position: int, op: Any, other: Provenance, source: int, original: Any) -> None:
-        """The operator at a position is a copy of the one at ``source`` in another net, and comes from where that does."""
+        """The operator at a position is a copy of the one at ``source`` in another net, whose origin it shares."""
         code, offset = other.origin(source, original) or (None, 0)
         self.record(position, op.type, op.output[0] if op.output else "", code, offset)
 

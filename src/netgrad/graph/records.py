@@ -1,7 +1,7 @@
 """Records: trees of named blobs (or arrays, or just types) that describe structured data column by column.
 
-A `Scalar` is one column, a `List` a column of lengths beside its values, a `Struct` named fields side by side. The name of
-a column joins the names on its path by colons: ``clicks:values:item``.
+A `Scalar` is one column, a `List` a column of lengths beside its values, a `Struct` named fields side by side. The
+name of a column joins the names on its path by colons: ``clicks:values:item``.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ FIELD_SEPARATOR = ":"
 
 FeatureSpec = namedtuple(
     "FeatureSpec",
-    ["feature_type", "feature_names", "feature_ids", "feature_is_request_only", "desired_hash_size", "feature_to_index"],
+    ["feature_type", "feature_names", "feature_ids", "feature_is_request_only", "desired_hash_size",
+     "feature_to_index"],
     defaults=(None, None, None, None, None, None),
 )
 
@@ -31,7 +32,8 @@ class Metadata(namedtuple("Metadata", ["categorical_limit", "expected_value", "f
     """What is known of a column's values.
 
     Attributes:
-        categorical_limit: for non-negative integers, the largest value possible plus one (the size of an embedding table).
+        categorical_limit: for non-negative integers, the largest value possible plus one (the size of an
+            embedding table).
         expected_value: the average to expect.
         feature_specs: what the features in the column are, a `FeatureSpec`.
     """
@@ -69,7 +71,8 @@ class Field:
 
     def field_names(self) -> list[str]:
         """The names of the columns."""
-        return [_join_field_name(name, below) for name, child in self._named_children() for below in child.field_names()]
+        return [_join_field_name(name, below)
+                for name, child in self._named_children() for below in child.field_names()]
 
     def all_scalars(self) -> list[Scalar]:
         """The columns, in the order of their names."""
@@ -131,7 +134,8 @@ class Field:
 class List(Field):
     """Lists of varying length: a column ``lengths`` and the field of the values, all lists behind one another.
 
-    Where the values are a `Struct`, its fields are attributes of the list too; else ``items`` is the field of the values.
+    Where the values are a `Struct`, its fields are attributes of the list too; else ``items`` is the field of the
+    values.
     """
 
     lengths: Scalar
@@ -194,8 +198,8 @@ class Struct(Field):
     def __init__(self, *fields: tuple[str, Any]) -> None:
         """Makes a record of (name, field) pairs.
 
-        A name with colons makes structs within; pairs that lead into one struct are merged. A field may be given as a type
-        or a blob, for a `Scalar`.
+        A name with colons makes structs within; pairs that lead into one struct are merged. A field may be given as a
+        type or a blob, for a `Scalar`.
 
         Raises:
             ValueError: a name occurs twice.
@@ -308,7 +312,8 @@ class Struct(Field):
             if mine is None:
                 continue
             if type(mine) is not type(field):
-                raise TypeError(f"the field {name!r} is a {type(mine).__name__} here and a {type(field).__name__} there")
+                raise TypeError(f"the field {name!r} is a {type(mine).__name__} here and a "
+                                f"{type(field).__name__} there")
             left = mine - field if isinstance(mine, Struct) else None
             if left:
                 rest[name] = left
@@ -320,8 +325,8 @@ class Struct(Field):
 class Scalar(Field):
     """One column: a dtype and shape of its entries, and a blob or array that holds them.
 
-    ``Scalar(np.float64)`` is a vector of numbers, one per row; ``Scalar((np.int32, 5))`` a matrix with five numbers per row;
-    ``Scalar()`` has unknown (void) type. Structured dtypes are several columns: see `from_dtype`.
+    ``Scalar(np.float64)`` is a vector of numbers, one per row; ``Scalar((np.int32, 5))`` a matrix with five numbers
+    per row; ``Scalar()`` has unknown (void) type. Structured dtypes are several columns: see `from_dtype`.
     """
 
     dtype: np.dtype[Any]
@@ -384,7 +389,8 @@ class Scalar(Field):
 
         Args:
             dtype: anything NumPy takes, or (type, shape of one entry); void if absent.
-            blob: a `BlobReference`, or what becomes an array of that type. Strings are refused: wrap them in one of the two.
+            blob: a `BlobReference`, or what becomes an array of that type. Strings are refused: wrap them in one of
+                the two.
 
         Raises:
             ValueError: the blob is a string.
@@ -547,7 +553,8 @@ def from_blob_list(schema: Field, values: Any, throw_on_type_mismatch: bool = Fa
     record = schema.clone_schema()
     scalars = record.all_scalars()
     if len(scalars) != len(values):
-        raise AssertionError(f"the record has {len(scalars)} columns, {schema.field_names()}, but {len(values)} values are given")
+        raise AssertionError(f"the record has {len(scalars)} columns, {schema.field_names()}, but {len(values)} "
+                             f"values are given")
     for scalar, value in zip(scalars, values, strict=True):
         scalar.set_value(value, throw_on_type_mismatch, unsafe=True)
     return record

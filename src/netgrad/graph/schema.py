@@ -21,8 +21,8 @@ class SchemaError(ValueError, RuntimeError):
 def check_operator(op: Any) -> list[str]:
     """The problems of an OperatorDef, one sentence each; an empty list if there are none.
 
-    Counts of inputs and outputs, in-place rules, missing arguments and the kinds of arguments are checked; arguments that
-    the declaration does not name are no problem here (they are warned of when written).
+    Counts of inputs and outputs, in-place rules, missing arguments and the kinds of arguments are checked; arguments
+    that the declaration does not name are no problem here (they are warned of when written).
     """
     declaration = registry.find(op.type)
     if declaration is None:
@@ -60,7 +60,8 @@ def in_place(declaration: type[Operator], inputs: Sequence[str], outputs: Sequen
     problems = []
     for i, o in declaration.inplace_required:
         if i < len(inputs) and o < len(outputs) and inputs[i] != outputs[o]:
-            problems.append(f"output {o} is {outputs[o]!r} but must be input {i}, {inputs[i]!r}: it is updated in place")
+            problems.append(f"output {o} is {outputs[o]!r} but must be input {i}, {inputs[i]!r}: it is updated "
+                            f"in place")
     for o, name in enumerate(outputs):
         for i, other in enumerate(inputs):
             if name == other and not declaration.may_be_inplace(i, o):
@@ -98,4 +99,5 @@ def check_net(net: Any) -> None:
     """Raises `SchemaError` with all the problems of a NetDef, if there are any."""
     problems = problems_of(net)
     if problems:
-        raise SchemaError(f"net {net.name!r} does not follow the declarations of its operators:\n  " + "\n  ".join(problems))
+        raise SchemaError(f"net {net.name!r} does not follow the declarations of its operators:\n  " + "\n  "
+                          "".join(problems))

@@ -71,7 +71,8 @@ def DeviceScope(scope: caffe2_pb2.DeviceOption | None, node_name: str | None = N
     option = caffe2_pb2.DeviceOption()
     if scope:
         if not isinstance(scope, caffe2_pb2.DeviceOption):
-            raise AssertionError(f"DeviceScope takes a DeviceOption, not {scope!r}; core.DeviceOption(type, id) makes one")
+            raise AssertionError(f"DeviceScope takes a DeviceOption, not {scope!r}; core.DeviceOption(type, id) "
+                                 f"makes one")
         option.CopyFrom(scope)
     elif not node_name:
         raise AssertionError("DeviceScope needs a device option or a node name")

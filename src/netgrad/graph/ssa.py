@@ -25,7 +25,8 @@ def get_ssa(net: Any, blob_versions: dict[str, int] | None = None) -> tuple[Any,
         blob_versions: versions to start from; updated. Others start at 0.
 
     Returns:
-        A list with one pair (inputs, outputs) of lists of (blob, version) per operator, and the last version of each blob.
+        A list with one pair (inputs, outputs) of lists of (blob, version) per operator, and the last version of each
+        blob.
     """
     versions = {} if blob_versions is None else blob_versions
     if isinstance(net, (list, tuple)):
@@ -60,7 +61,9 @@ def get_output_producers(ssa: SSA) -> dict[Version, int]:
     return {version: position for position, (_, outputs) in enumerate(ssa) for version in outputs}
 
 
-def get_op_ids_in_path(ssa: SSA, blob_versions: Mapping[str, int], inputs: Iterable[Any], outputs: Iterable[Any]) -> list[int]:
+def get_op_ids_in_path(
+    ssa: SSA, blob_versions: Mapping[str, int], inputs: Iterable[Any], outputs: Iterable[Any],
+) -> list[int]:
     """The positions of the operators needed to compute ``outputs`` from ``inputs``, both at their last versions."""
     given = {(str(blob), blob_versions[str(blob)]) for blob in inputs}
     producers = get_output_producers(ssa)
