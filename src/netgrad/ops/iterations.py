@@ -1,0 +1,44 @@
+"""Counters of iterations."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from netgrad.graph.declaration import In, Operator, Out
+from netgrad.graph.rules import no_gradient
+from netgrad.graph.shapes import Fixed, TensorType
+
+
+class Iter(Operator):
+    """Adds 1 to a counter. Without an input it counts in its output, from 0: the first run makes it 1."""
+
+    inputs = [In("iter", "one int64", optional=True)]
+    outputs = [Out("iter", "one int64", differentiable=False)]
+    inplace_required = {(0, 0)}
+    inplace_keeps_shape = True
+    shape = Fixed((TensorType("int64", (1,)),))
+    effects = {"state"}
+    gradient = no_gradient
+
+    def kernel(xp: Any, iter: Any, *, op: Any) -> Any:
+        if iter is not None:
+            return iter + xp.ones_like(iter)
+        name, workspace = op.outputs[0], op.workspace
+        before = int(workspace.fetch_blob(name).reshape(())) if workspace.has_blob(name) else 0
+        return xp.full((1,), before + 1, dtype=xp.int64)
+
+
+class AtomicIter(Operator):
+    """Adds 1 to a counter under a mutex."""
+
+    inputs = [In("mutex", "opaque, from CreateMutex"), In("iter", "one int64")]
+    outputs = [Out("iter", "one int64", differentiable=False)]
+    inplace_required = {(1, 0)}
+    inplace_keeps_shape = True
+    shape = Fixed((TensorType("int64", (1,)),))
+    effects = {"state"}
+    host = True
+    gradient = no_gradient
+
+    def kernel(xp: Any, mutex: Any, iter: Any) -> Any:
+        return iter + xp.ones_like(iter)
