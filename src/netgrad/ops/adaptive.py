@@ -178,7 +178,7 @@ class YellowFin(Update):
         memory.append(average(scalars_memory[4], memory[0] / memory[1]))
         least, greatest = (xp.exp(memory[k] * debias) for k in (2, 3))
         mean = g_avg * debias
-        variance = xp.maximum(total(xp, g2_avg * debias) - total(xp, mean * mean), floor)
+        variance = xp.maximum(memory[1] * debias - total(xp, mean * mean), floor)
         new_lr, new_mu = lr, mu
         if t > 1:
             tuned_lr, tuned_mu = _tune(xp, least, greatest, variance, memory[4] * debias)
