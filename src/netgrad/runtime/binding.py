@@ -16,7 +16,7 @@ from netgrad.graph import registry
 from netgrad.graph.arguments import Arg, value_of
 from netgrad.graph.declaration import Operator
 from netgrad.proto import caffe2_pb2
-from netgrad.runtime import backends, random
+from netgrad.runtime import backends, engines, random
 from netgrad.runtime.backends import Backend
 from netgrad.runtime.errors import BadArgument, DeviceError, NoKernel, SchemaError, UnknownOperator
 
@@ -165,12 +165,13 @@ def _problems(definition: caffe2_pb2.OperatorDef) -> list[str]:
     return [str(problem) for problem in check_operator(definition)]
 
 
-def _kernel(declaration: type[Operator], backend: Backend, engines: str) -> Callable[..., Any]:
+def _kernel(declaration: type[Operator], backend: Backend, definition: caffe2_pb2.OperatorDef) -> Callable[..., Any]:
     if not declaration.host:
-        for engine in filter(None, engines.split(",")):
+        for engine in engines.engines_of(definition):
             if (kernel := backend.overrides.find(declaration.type, engine)) is not None:
                 return kernel
-            _warn_once(f"there is no engine {engine!r} here; operators that name it run on the default one")
+            if definition.engine:
+                _warn_once(f"there is no engine {engine!r} here; operators that name it run on the default one")
         if (kernel := backend.overrides.find(declaration.type)) is not None:
             return kernel
     if declaration.kernel is None:
@@ -201,7 +202,7 @@ def bind(definition: caffe2_pb2.OperatorDef, backend: Backend) -> Binding:
     declaration = _find(definition)
     if problems := _problems(definition):
         raise SchemaError("; ".join(problems))
-    kernel = _kernel(declaration, backend, definition.engine)
+    kernel = _kernel(declaration, backend, definition)
     device = _device(definition, backend)
     arguments = parse_arguments(definition, declaration.argument_table)
     signature = signature_of(kernel)

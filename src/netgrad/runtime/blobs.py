@@ -79,7 +79,7 @@ def _from_array(array: np.ndarray, backend: Backend, device: Any) -> Any:
     if array.dtype.kind in "biuf":
         if array.dtype.itemsize > 8:
             raise BlobError(f"cannot feed an array of {array.dtype}; cast it to float64 or float32 first")
-        return backend.from_numpy(array, device)
+        return backend.from_numpy(array.astype(array.dtype.newbyteorder("="), copy=False), device)
     if array.dtype.kind in "OSU":
         return as_strings(array)
     raise BlobError(f"cannot feed an array of {array.dtype}: tensors hold real numbers, truth values or strings")

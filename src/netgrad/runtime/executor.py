@@ -16,7 +16,7 @@ import numpy as np
 
 from netgrad.graph import registry
 from netgrad.proto import caffe2_pb2
-from netgrad.runtime import backends
+from netgrad.runtime import backends, engines
 from netgrad.runtime.backends import Backend
 from netgrad.runtime.binding import Binding, Call, bind
 from netgrad.runtime.blobs import Strings, as_strings, describe
@@ -92,7 +92,7 @@ class Step:
         if not plain:
             results = self._accept(results)
         for i, o in self.binding.same:
-            if results[o].shape != blobs[self.inputs[i]].shape:
+            if getattr(results[o], "shape", None) != getattr(inputs[i], "shape", None):
                 self._refuse_shape(i, o, results[o])
         for name, value in zip(outputs, results):
             blobs[name] = value
@@ -142,9 +142,9 @@ class Step:
         return tuple(accepted)
 
     def _refuse_shape(self, i: int, o: int, result: Any) -> None:
-        before = tuple(self.blobs[self.inputs[i]].shape)
-        raise BadShape(f"it runs in place on {self.inputs[i]!r} and would change its shape from {before} to "
-                       f"{tuple(result.shape)}; give the output a name of its own")
+        before = describe(self.inputs[i], self.blobs[self.inputs[i]])
+        raise BadShape(f"it runs in place on {before} and would make it {describe(self.outputs[o], result)}; give the "
+                       "output a name of its own")
 
 
 #: file, line and function that wrote the operator at a position
@@ -252,22 +252,17 @@ def inherit(operator: caffe2_pb2.OperatorDef, net: caffe2_pb2.NetDef) -> caffe2_
     return copy
 
 
-_bindings: dict[tuple[bytes, str], Binding] = {}
+_bindings: dict[tuple[bytes, str, int], Binding] = {}
 _MOST_BINDINGS = 4096
 
 
 def bound(definition: caffe2_pb2.OperatorDef | bytes, backend: Backend) -> Binding:
     """The binding of an operator, from its wire form or its message; equal operators share one."""
     source = definition if isinstance(definition, bytes) else definition.SerializeToString()
-    found = _bindings.get((source, backend.name))
-    if found is None or replaced(found):
+    key = (source, backend.name, engines.generation)
+    found = _bindings.get(key)
+    if found is None or registry.find(found.type) is not found.declaration:  # a user replaced the declaration
         if len(_bindings) >= _MOST_BINDINGS:
             _bindings.clear()
-        found = bind(caffe2_pb2.OperatorDef.FromString(source), backend)
-        _bindings[source, backend.name] = found
+        found = _bindings[key] = bind(caffe2_pb2.OperatorDef.FromString(source), backend)
     return found
-
-
-def replaced(binding: Binding) -> bool:
-    """Whether the operator's declaration was replaced since it was bound."""
-    return registry.find(binding.type) is not binding.declaration

@@ -51,5 +51,7 @@ def tensor_of(array: np.ndarray, name: str = "") -> caffe2_pb2.TensorProto:
     flat = array.reshape(-1)
     if array.dtype == np.float16:
         flat = flat.view(np.uint16)
+    elif array.dtype == np.bool_:
+        flat = flat.view(np.uint8)
     getattr(tensor, _FIELDS[array.dtype.name]).extend(flat.tolist())
     return tensor

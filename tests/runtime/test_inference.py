@@ -1,0 +1,68 @@
+"""Shapes and dtypes without running; immediate mode; devices that are not there."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from runtime_nets import net, op
+
+from netgrad.graph.shapes import UNKNOWN, TensorType
+from netgrad.proto import caffe2_pb2
+from netgrad.runtime import current, immediate, inference
+from netgrad.runtime.errors import BadArgument, BadShape
+
+
+def test_types_flow_through_a_net_and_stop_at_what_is_unknown():
+    types = inference.infer([op("TAffine", "x", "y"), op("TFirst", "y", "z"), op("TAffine", "z", "u")],
+                            {"x": TensorType("float32", (2, 3))})
+    assert types["y"] == TensorType("float32", (2, 3))
+    assert types["z"] == types["u"] == UNKNOWN
+
+
+def test_shapes_that_do_not_go_together_are_located():
+    with pytest.raises(BadShape, match=r"operator 0 \(Add\) of net 'n'.*\n.*a: float32 \(2,\), b: float32 \(3,\)"):
+        inference.infer([op("Add", "a b", "c")], {"a": TensorType("float32", (2,)), "b": TensorType("float32", (3,))},
+                        "n")
+
+
+def test_a_bad_argument_is_located():
+    with pytest.raises(BadArgument, match=r"operator 0.*'scale' should be a number"):
+        inference.infer([op("TAffine", "a", "c", scale="x")], {"a": TensorType("float32", (2,))}, "n")
+
+
+def test_caffe2s_function_reads_the_workspace_or_the_map_it_is_given():
+    current.ResetWorkspace()
+    current.FeedBlob("x", np.zeros((2, 0), np.int32))
+    whole = net("n", op("TAffine", "x", "y"))
+    shapes, types = inference.InferShapesAndTypes([whole], nets_proto=True)
+    assert shapes == {"x": [2, 0], "y": [2, 0]} and types["y"] == caffe2_pb2.TensorProto.INT32
+    shapes, types = inference.InferShapesAndTypes([whole], {"x": [4]}, nets_proto=True)
+    assert shapes == {"x": [4], "y": [4]} and types["y"] == caffe2_pb2.TensorProto.FLOAT
+
+
+def test_immediate_mode_runs_operators_as_they_are_written_in_a_workspace_of_its_own():
+    from caffe2.python import core
+
+    current.ResetWorkspace()
+    immediate.StartImmediate(i_know=True)
+    try:
+        immediate.FeedImmediate("x", np.array([-1.0, 2.0], np.float32))
+        core.CreateOperator("Relu", ["x"], ["y"])
+        assert immediate.FetchImmediate("y").tolist() == [0, 2]
+        assert immediate.ImmediateBlobs() == ["x", "y"] and not current.HasBlob("y")
+    finally:
+        immediate.StopImmediate()
+    core.CreateOperator("Relu", ["nothing"], ["y"])
+    assert not immediate.IsImmediate()
+
+
+def test_questions_about_gpus_have_answers_without_one():
+    code = ("from caffe2.python import workspace as w; print(w.has_gpu_support, w.NumGpuDevices(), w.GetCUDAVersion(),"
+            "w.GetDeviceProperties(0), w.GpuDeviceType)")
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True,
+                          env={**os.environ, "NETGRAD_BACKEND": "numpy"})
+    assert done.stdout.split() == ["False", "0", "0", "None", "1"]
