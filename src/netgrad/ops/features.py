@@ -210,7 +210,7 @@ def _merge_multi(parts: int) -> Callable[..., Any]:
         groups = _groups(inputs, 3 + parts)
         lengths = [int_list(xp, g[0]) for g in groups]
         if len({len(own) for own in lengths}) > 1:
-            raise ValueError(f"lengths are for {', '.join(str(len(own)) for own in lengths)} examples: expected one number")
+            raise ValueError(f"lengths are for {', '.join(str(len(n)) for n in lengths)} examples: expected one number")
         outputs: list[list[Any]] = [[] for _ in range(2 + parts)]
         starts = [0] * len(groups)
         places = [0] * len(groups)

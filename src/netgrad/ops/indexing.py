@@ -21,8 +21,8 @@ def _flat_positions(xp: Any, data: Any, indices: Any, axis: int, match_outer: bo
     indices = xp.astype(indices, xp.int64)
     if match_outer:
         if axis < 1 or tuple(indices.shape[:axis]) != tuple(data.shape[:axis]):
-            raise ValueError(f"with match_outer, indices of shape {tuple(indices.shape)} must begin like data, with the "
-                             f"dimensions {tuple(data.shape[:axis])} before axis {axis}; there must be one")
+            raise ValueError(f"with match_outer, indices of shape {tuple(indices.shape)} must begin like data, with "
+                             f"the dimensions {tuple(data.shape[:axis])} before axis {axis}; there must be one")
         indices = xp.reshape(indices, (outer, count(indices.shape[axis:])))
     else:
         indices = xp.reshape(indices, (1, count(indices.shape)))

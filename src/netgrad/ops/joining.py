@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from netgrad.graph.arguments import Bool, Int, Ints, Str
-from netgrad.graph.declaration import In, Operator, Out, between, counts
+from netgrad.graph.declaration import In, Operator, Out, between
 from netgrad.graph.rules import Rule, emits
 from netgrad.graph.shapes import Dim, ShapeError, TensorType
 from netgrad.ops._arrays import canonical_axis, zeros
@@ -86,7 +86,7 @@ class DepthConcat(Operator):
 
 def _concat_split(op: Rule) -> None:
     """The gradient of a split: the gradients of all parts, joined."""
-    op.emit("Concat", [op.GO(k) for k in range(op.num_outputs)],
+    op.emit("Concat", [op.GO_or_zeros(k) for k in range(op.num_outputs)],
             [op.GI(0), op.temp(f"_{op.input_name(0)}_grad_dims")])
 
 
@@ -237,8 +237,7 @@ class SliceGradient(Operator):
         In("starts, ends, dY", "dY, with starts and ends before it if they were inputs", variadic=True),
     ]
     outputs = [Out("dX", "shape of X, dtype of dY")]
-    num_inputs = counts(2, 4)
-    num_outputs = counts(1)
+    num_inputs = num_outputs = between(0, None)
     arguments = Slice.arguments
     internal = True
 
@@ -246,7 +245,11 @@ class SliceGradient(Operator):
         return rest[-1].with_dims(X.dims)
 
     def kernel(xp: Any, X: Any, *rest: Any, starts_argument: Any, ends_argument: Any) -> Any:
+        if len(rest) not in (1, 3):
+            raise ValueError(f"there are {len(rest) + 1} inputs, expected X, perhaps starts and ends, and dY")
         dY = rest[-1]
+        if not count(X.shape):
+            return zeros(xp, X.shape, dY)
         part = _bounds(X.shape, *_given_bounds(xp, rest[:-1], starts_argument, ends_argument))
         for axis, bounds in enumerate(part):
             before = (*dY.shape[:axis], bounds.start, *dY.shape[axis + 1:])
@@ -326,6 +329,7 @@ class NumpyTile(Operator):
 
     inputs = [In("data"), In("repeats", "1-D int64, one per axis")]
     outputs = [Out("tiled_data")]
+    num_outputs = between(0, None)
 
     strings = True
     def shape(data: TensorType, repeats: TensorType) -> TensorType:

@@ -11,6 +11,7 @@ from netgrad.graph.rules import Rule, emits, forbidden, no_gradient, pass_throug
 from netgrad.graph.shapes import Dim, Fixed, ShapeError, TensorType, same_as
 from netgrad.ops._arrays import canonical_axis, zeros
 from netgrad.ops._axes import count, int_list, side_by_side
+from netgrad.ops._strings import string_array
 from netgrad.proto import caffe2_pb2
 
 
@@ -440,15 +441,18 @@ class Cast(Operator):
     inputs = [In("X")]
     outputs = [Out("Y", "shape of X, dtype `to`")]
     arguments = [DType("to", 1, "the wanted type"), DType("from_type", None, "the type of X; the gradient needs it")]
+    shares = {(0, 0)}
 
     def shape(X: TensorType, *, to: int, **_: Any) -> TensorType:
         return X.with_dtype(_DTYPE_NAMES.get(to))
 
     def kernel(xp: Any, X: Any, *, to: int) -> Any:
+        if to == caffe2_pb2.TensorProto.STRING:
+            host = xp.to_numpy(X)
+            form = "%f" if host.dtype.kind == "f" else "%d"
+            return string_array([(form % x).encode() for x in host.reshape(-1).tolist()], host.shape)
         wanted = xp.dtype_of(to)
         return X if X.dtype == wanted else xp.astype(X, wanted)
-
-    shares = {(0, 0)}
 
     def gradient(op: Rule) -> None:
         if not op.has_arg("from_type"):
@@ -530,7 +534,6 @@ class DataCouple(Operator):
 
     inputs = [In("input", variadic=True, optional=True)]
     outputs = [Out("output", "the input at its place", variadic=True, optional=True)]
-    num_inputs_outputs = staticmethod(lambda inputs, outputs: inputs == outputs)
     strings = True
     inplace_required = side_by_side()
     shares = side_by_side()
@@ -578,7 +581,9 @@ class UnsafeCoalesce(Operator):
 
 
 class Accumulate(Operator):
-    """output = input + gamma output: a running sum that the output blob keeps; it starts from zero when the shape changes.
+    """output = input + gamma output: a running sum that the output blob keeps.
+
+    It starts from zero, and again when the shape changes.
     """
 
     inputs = [In("input", "float32")]

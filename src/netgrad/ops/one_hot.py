@@ -7,7 +7,7 @@ from typing import Any
 from netgrad.graph.declaration import In, Operator, Out
 from netgrad.graph.rules import no_gradient
 from netgrad.graph.shapes import TensorType
-from netgrad.ops._arrays import array, zeros
+from netgrad.ops._arrays import array, full, zeros
 from netgrad.ops._axes import check_indices, count, int_list, number
 
 
@@ -15,11 +15,11 @@ class OneHot(Operator):
     """Row k is 1 in column indices[k] and 0 elsewhere."""
 
     inputs = [In("indices", "1-D int64"), In("index_size_tensor", "one int64: the number of columns")]
-    outputs = [Out("one_hots", "(number of indices, columns), uint8", differentiable=False)]
+    outputs = [Out("one_hots", "(number of indices, columns), float32", differentiable=False)]
     gradient = no_gradient
 
     def shape(indices: TensorType, index_size_tensor: TensorType) -> TensorType:
-        return TensorType("uint8", None if indices.dims is None else (indices.dims[0], None))
+        return TensorType("float32", None if indices.dims is None else (indices.dims[0], None))
 
     def kernel(xp: Any, indices: Any, index_size_tensor: Any) -> Any:
         if indices.ndim != 1:
@@ -27,7 +27,7 @@ class OneHot(Operator):
         columns = int(number(xp, index_size_tensor, "index_size_tensor"))
         check_indices(xp, indices, columns)
         places = array(xp, list(range(columns)), indices)
-        return xp.astype(xp.reshape(indices, (-1, 1)) == xp.reshape(places, (1, -1)), xp.uint8)
+        return xp.astype(xp.reshape(indices, (-1, 1)) == xp.reshape(places, (1, -1)), xp.float32)
 
 
 class SegmentOneHot(Operator):
@@ -36,11 +36,11 @@ class SegmentOneHot(Operator):
     inputs = [
         In("lengths", "1-D int32, of the segments"), In("indices", "1-D int64"), In("index_size_tensor", "one int64"),
     ]
-    outputs = [Out("one_hots", "(number of segments, columns), uint8", differentiable=False)]
+    outputs = [Out("one_hots", "(number of segments, columns), float32", differentiable=False)]
     gradient = no_gradient
 
     def shape(lengths: TensorType, *_: TensorType) -> TensorType:
-        return TensorType("uint8", None if lengths.dims is None else (lengths.dims[0], None))
+        return TensorType("float32", None if lengths.dims is None else (lengths.dims[0], None))
 
     def kernel(xp: Any, lengths: Any, indices: Any, index_size_tensor: Any) -> Any:
         columns = int(number(xp, index_size_tensor, "index_size_tensor"))
@@ -50,9 +50,8 @@ class SegmentOneHot(Operator):
             raise ValueError(f"lengths add up to {sum(sizes)}, but there are {indices.shape[0]} indices")
         rows = [k for k, size in enumerate(sizes) for _ in range(size)]
         places = array(xp, rows, indices) * columns + indices
-        flat = zeros(xp, (len(sizes) * columns,), indices, xp.uint8)
-        ones = zeros(xp, (len(rows),), indices, xp.uint8) + 1
-        return xp.reshape(xp.index_put(flat, places, xp.astype(ones, xp.uint8)), (len(sizes), columns))
+        flat = zeros(xp, (len(sizes) * columns,), indices, xp.float32)
+        return xp.reshape(xp.index_put(flat, places, full(xp, (len(rows),), 1, flat)), (len(sizes), columns))
 
 
 class BatchOneHot(Operator):

@@ -72,7 +72,7 @@ def _partition_counts(least: int) -> Any:
 
 
 class Partition(Operator):
-    """Deals rows out to partitions, by key modulo their number; outputs are all inputs' parts of the first, and so on."""
+    """Deals rows out to partitions, by key modulo their number; outputs: all inputs' parts of the first, and so on."""
 
     inputs = [In("input", "the keys first, int32 or int64; the others begin with their dimensions", variadic=True)]
     outputs = [Out("partitions", "rows of one partition", variadic=True)]

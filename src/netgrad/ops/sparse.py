@@ -92,8 +92,8 @@ def _mask_rows(xp: Any, indices: Any, lengths: Any) -> list[int]:
 class SparseToDenseMask(Operator):
     """For each row, the values of the ids in ``mask``, in its order; the default where a row has no such id.
 
-    Ids that the mask lacks are left out; of one id twice in a row the last stays. Negative ids are skipped, and too many
-    rows with such raise.
+    Ids that the mask lacks are left out; of one id twice in a row the last stays. Negative ids are skipped, and too
+    many rows with such raise.
     """
 
     inputs = [
@@ -121,8 +121,8 @@ class SparseToDenseMask(Operator):
     def kernel(xp: Any, indices: Any, values: Any, default_value: Any, lengths: Any = None, *, mask: Any,
                return_presence_mask: bool, max_skipped_indices: int, op: Any) -> Any:
         if tuple(values.shape) != (indices.shape[0], *default_value.shape) or values.dtype != default_value.dtype:
-            raise ValueError(f"values have shape {tuple(values.shape)} for {indices.shape[0]} indices and a default of shape "
-                             f"{tuple(default_value.shape)}: expected one dtype and a row per index")
+            raise ValueError(f"values have shape {tuple(values.shape)} for {indices.shape[0]} indices and a default of "
+                             f"shape {tuple(default_value.shape)}: expected one dtype and a row per index")
         columns = _mask_places(mask)
         owners = _mask_rows(xp, indices, lengths)
         ids = int_list(xp, indices)
@@ -238,7 +238,7 @@ def _updated(xp: Any, param: Any, indices: Any, change: Any) -> Any:
     """Param with its rows at the indices replaced: change(rows, how often each index occurs) -> rows."""
     check_indices(xp, indices, param.shape[0])
     width = count(param.shape[1:])
-    places, _, _, times = xp.unique_all(xp.astype(xp.reshape(indices, (-1,)), xp.int64))
+    places, times = xp.unique_counts(xp.astype(xp.reshape(indices, (-1,)), xp.int64))
     table = xp.reshape(param, (param.shape[0], width))
     rows = change(xp.take(table, places, axis=0), xp.astype(xp.reshape(times, (-1, 1)), param.dtype))
     return xp.reshape(xp.index_put(table, places, rows), param.shape)

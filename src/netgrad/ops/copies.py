@@ -1,0 +1,111 @@
+"""Copies, between devices too, and what else handles whole blobs. On one device a copy may be the value itself."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from netgrad.graph.arguments import Bool, Str
+from netgrad.graph.declaration import In, Operator, Out
+from netgrad.graph.rules import RuleFunction, emits, forbidden, no_gradient
+from netgrad.graph.shapes import TensorType, same_as
+from netgrad.ops._axes import side_by_side
+from netgrad.ops._strings import string_array
+
+
+class _Copy(Operator, abstract=True):
+    """What the copies share: values are never written in place, so that the value itself serves as its copy."""
+
+    inputs = [In("input")]
+    outputs = [Out("output", "like input")]
+    strings = True
+    shape = same_as(0)
+    shares = {(0, 0)}
+
+    def kernel(xp: Any, input: Any) -> Any:
+        return input
+
+
+class Copy(_Copy):
+    """The input, on the device of the operator."""
+
+    gradient: RuleFunction = emits("CopyOnDeviceLike", "GO0 I0", "GI0")
+
+
+class CopyCPUToGPU(_Copy):
+    """The input, on the GPU."""
+
+    gradient: RuleFunction = emits("CopyGPUToCPU", "GO0", "GI0")
+
+
+class CopyGPUToCPU(_Copy):
+    """The input, on the host."""
+
+    gradient: RuleFunction = emits("CopyCPUToGPU", "GO0", "GI0")
+
+    def kernel(xp: Any, input: Any) -> Any:
+        return xp.from_numpy(xp.to_numpy(input))
+
+
+class CopyFromCPUInput(_Copy):
+    """The input, which is on the host, on the device of the operator."""
+
+
+class CopyOnDeviceLike(_Copy):
+    """The input, on the device of the second one."""
+
+    inputs = [In("input"), In("dst", "only its device matters", shape_only=True)]
+
+    def kernel(xp: Any, input: Any, dst: Any) -> Any:
+        device = getattr(dst, "device", None)
+        return input if device == getattr(input, "device", None) else xp.from_numpy(xp.to_numpy(input), like=dst)
+
+
+class EnsureCPUOutput(_Copy):
+    """The input, on the host."""
+
+    gradient: RuleFunction = no_gradient
+
+    def kernel(xp: Any, input: Any) -> Any:
+        return xp.from_numpy(xp.to_numpy(input))
+
+
+class Free(Operator):
+    """Empties blobs: they become tensors of nothing."""
+
+    inputs = [In("blobs", variadic=True)]
+    outputs = [Out("blobs", variadic=True)]
+    num_inputs_outputs = staticmethod(lambda inputs, outputs: inputs == outputs)
+    inplace_required = side_by_side()
+    strings = True
+    gradient = forbidden("its output holds nothing")
+
+    def kernel(xp: Any, *blobs: Any) -> Any:
+        return tuple(xp.zeros((0,), dtype=xp.float32) for _ in blobs)
+
+
+class FeedBlob(Operator):
+    """A string."""
+
+    outputs = [Out("string", "a scalar of strings")]
+    arguments = [Str("value", "")]
+    host = True
+    gradient = forbidden()
+
+    def shape(*, value: str) -> TensorType:
+        return TensorType("string", ())
+
+    def kernel(xp: Any, *, value: str) -> Any:
+        return value.encode("utf-8", "surrogateescape")
+
+
+class GetAllBlobNames(Operator):
+    """The names of all blobs of the workspace."""
+
+    outputs = [Out("blob_names", "1-D strings")]
+    arguments = [Bool("include_shared", True, "those of the parent workspace too")]
+    effects = {"blobs"}
+    host = True
+
+    def kernel(xp: Any, *, op: Any) -> Any:
+        names = sorted(op.workspace.values)
+        return string_array([name.encode() for name in names], (len(names),))

@@ -1,0 +1,366 @@
+"""Datasets of nested lists, kept as flat tensors with lengths, and reading them in batches."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+from netgrad.graph.arguments import Bool, Int, Strs
+from netgrad.graph.declaration import In, Operator, Out, between
+from netgrad.graph.rules import RuleFunction, forbidden
+from netgrad.ops._axes import side_by_side
+
+
+class Tree:
+    """How fields are nested: a field ``a:lengths`` says how long the lists are that the other fields below ``a:`` hold.
+
+    Domain 0 is that of the examples; every lengths field opens one more.
+    """
+
+    def __init__(self, fields: Sequence[str]) -> None:
+        self.fields = list(fields)
+        parts = [tuple(field.split(":")) for field in fields]
+        self.lengths = [k for k, p in enumerate(parts) if p[-1] in ("lengths", "size")]
+        self.domain_of: list[int] = []
+        for k, own in enumerate(parts):
+            best, depth = 0, 0
+            for domain, j in enumerate(self.lengths, 1):
+                prefix = parts[j][:-1]
+                if j != k and len(prefix) > depth and own[:len(prefix)] == prefix:
+                    best, depth = domain, len(prefix)
+            self.domain_of.append(best)
+
+    def advance(self, columns: Sequence[Any], offsets: Sequence[int], count: int) -> list[int]:
+        """How many entries of each domain belong to the next ``count`` examples."""
+        sizes = [count] + [-1] * len(self.lengths)
+        while -1 in sizes:
+            for domain, field in enumerate(self.lengths, 1):
+                outer = self.domain_of[field]
+                if sizes[domain] < 0 <= sizes[outer]:
+                    own = columns[field][offsets[outer]:offsets[outer] + sizes[outer]]
+                    if len(own) < sizes[outer]:
+                        raise ValueError(f"field {self.fields[field]!r} ends before its domain does")
+                    sizes[domain] = int(own.sum())
+        return sizes
+
+    def check(self, columns: Sequence[Any]) -> int:
+        """The number of examples; raises ValueError when fields of one domain differ in length."""
+        if len(columns) != len(self.fields):
+            raise ValueError(f"there are {len(columns)} tensors for {len(self.fields)} fields")
+        examples = {len(columns[k]) for k, domain in enumerate(self.domain_of) if domain == 0}
+        if len(examples) != 1:
+            raise ValueError(f"the outermost fields have {', '.join(map(str, sorted(examples))) or 'no'} entries: "
+                             "expected one number")
+        sizes = self.advance(columns, [0] * (1 + len(self.lengths)), examples.pop())
+        for k, domain in enumerate(self.domain_of):
+            if len(columns[k]) != sizes[domain]:
+                raise ValueError(f"field {self.fields[k]!r} has {len(columns[k])} entries, but its lengths add up to "
+                                 f"{sizes[domain]}")
+        return sizes[0]
+
+
+class Cursor:
+    """A place in a dataset, which threads may share."""
+
+    def __init__(self, tree: Tree) -> None:
+        self.tree = tree
+        self.lock = threading.Lock()
+        self.reset()
+
+    def reset(self) -> None:
+        self.offsets = [0] * (1 + len(self.tree.lengths))
+
+    def columns(self, blobs: Sequence[Any]) -> Sequence[Any]:
+        if len(blobs) != len(self.tree.fields):
+            raise ValueError(f"there are {len(blobs)} tensors for the {len(self.tree.fields)} fields of the cursor")
+        return blobs
+
+    def total(self, columns: Sequence[Any]) -> int:
+        return min(len(columns[k]) for k, domain in enumerate(self.tree.domain_of) if domain == 0)
+
+
+class _Dataset(Operator, abstract=True):
+    """What operators on datasets share."""
+
+    host = True
+    effects = {"state"}
+    gradient: RuleFunction | None = forbidden("reading and writing of data has no gradient")
+
+
+_CURSOR = In("cursor", "opaque")
+_FIELDS = In("fields", "the dataset: a tensor per field", variadic=True, optional=True)
+_NAMES = Strs("fields", (), "names of the fields, with colons between the levels", as_="names")
+
+
+class CreateTreeCursor(_Dataset):
+    """A cursor at the start of a dataset of these fields."""
+
+    outputs = [Out("cursor", "opaque")]
+    arguments = [_NAMES]
+
+    def kernel(xp: Any, *, names: Any) -> Any:
+        return Cursor(Tree(names))
+
+
+class ResetCursor(_Dataset):
+    """Moves a cursor to the start."""
+
+    inputs = [_CURSOR]
+
+    def kernel(xp: Any, cursor: Cursor) -> Any:
+        with cursor.lock:
+            cursor.reset()
+        return ()
+
+
+class GetCursorOffset(_Dataset):
+    """Where a cursor stands: the offset in each domain."""
+
+    inputs = [_CURSOR]
+    outputs = [Out("offsets", "1-D int32: of the examples, then of each lengths field's lists")]
+    gradient = None
+
+    def kernel(xp: Any, cursor: Cursor) -> Any:
+        return xp.asarray(cursor.offsets, dtype=xp.int32)
+
+
+class CheckDatasetConsistency(_Dataset):
+    """Fails unless lengths and fields go together."""
+
+    inputs = [In("fields", variadic=True)]
+    arguments = [_NAMES]
+
+    def kernel(xp: Any, *columns: Any, names: Any) -> Any:
+        Tree(names).check(columns)
+        return ()
+
+
+class ReadNextBatch(_Dataset):
+    """The next examples of a dataset, and moves the cursor behind them; empty tensors at the end."""
+
+    inputs = [_CURSOR, _FIELDS]
+    outputs = [Out("fields", "the batch: a tensor per field", variadic=True)]
+    arguments = [Int("batch_size", 1), Bool("enforce_batch_size", False, "a smaller rest is left out")]
+
+    def kernel(xp: Any, cursor: Cursor, *blobs: Any, batch_size: int, enforce_batch_size: bool) -> Any:
+        columns, tree = cursor.columns(blobs), cursor.tree
+        with cursor.lock:
+            offsets = list(cursor.offsets)
+            count = min(batch_size, cursor.total(columns) - offsets[0])
+            if enforce_batch_size and count < batch_size:
+                count = 0
+            sizes = tree.advance(columns, offsets, count)
+            cursor.offsets = [o + s for o, s in zip(offsets, sizes, strict=True)]
+        return tuple(column[offsets[d]:offsets[d] + sizes[d]]
+                     for column, d in zip(columns, tree.domain_of, strict=True))
+
+
+class ComputeOffset(_Dataset):
+    """For every example, and for the end, its offset in each domain."""
+
+    inputs = [_CURSOR, _FIELDS]
+    outputs = [Out("offsets", "(examples + 1, domains), int64")]
+
+    def kernel(xp: Any, cursor: Cursor, *blobs: Any) -> Any:
+        columns = cursor.columns(blobs)
+        rows = [[0] * len(cursor.offsets)]
+        for _ in range(cursor.total(columns)):
+            sizes = cursor.tree.advance(columns, rows[-1], 1)
+            rows.append([o + s for o, s in zip(rows[-1], sizes, strict=True)])
+        return xp.asarray(rows, dtype=xp.int64)
+
+
+class SortAndShuffle(_Dataset):
+    """An order of the examples: blocks drawn at random, sorted by a field, their batches shuffled."""
+
+    inputs = [_CURSOR, _FIELDS]
+    outputs = [Out("indices", "(examples,), int64")]
+    arguments = [
+        Int("sort_by_field_idx", 1, "the field to sort by; -1: none"), Int("batch_size", 1),
+        Int("shuffle_size", 1, "of a block, in batches"),
+    ]
+    effects = {"random", "state"}
+    gradient = None
+
+    def kernel(xp: Any, cursor: Cursor, *blobs: Any, sort_by_field_idx: int, batch_size: int, shuffle_size: int,
+               op: Any) -> Any:
+        columns = cursor.columns(blobs)
+        total = cursor.total(columns)
+        order = op.rng.permutation(total).tolist()
+        block = batch_size * shuffle_size
+        found: list[int] = []
+        for start in range(0, total, block):
+            own = order[start:start + block]
+            if sort_by_field_idx >= 0:
+                own.sort(key=columns[sort_by_field_idx].__getitem__)
+            batches = [own[k:k + batch_size] for k in range(0, len(own), batch_size)]
+            whole = len(batches) - (1 if len(batches[-1]) < batch_size else 0)
+            for k in op.rng.permutation(whole).tolist() + list(range(whole, len(batches))):
+                found += batches[k]
+        return xp.asarray(found, dtype=xp.int64)
+
+
+class ReadRandomBatch(_Dataset):
+    """The next examples in a given order; the cursor moves along the order."""
+
+    inputs = [_CURSOR, In("idx", "the order: 1-D int64"), In("offsetsmat", "as ComputeOffset gives it"), _FIELDS]
+    outputs = [Out("fields", "the batch: a tensor per field", variadic=True)]
+    num_inputs = between(1, None)
+    arguments = [
+        Int("batch_size", 1), Bool("enforce_batch_size", False, "a smaller rest is left out"),
+        Bool("loop_over", False, "begin anew at the end of the order"),
+    ]
+
+    def kernel(xp: Any, cursor: Cursor, idx: Any, offsets: Any, *blobs: Any, batch_size: int, enforce_batch_size: bool,
+               loop_over: bool) -> Any:
+        columns = cursor.columns(blobs)
+        with cursor.lock:
+            start = cursor.offsets[0]
+            chosen = idx[start:start + batch_size].tolist()
+            if enforce_batch_size and len(chosen) < batch_size:
+                chosen = []
+            cursor.offsets[0] = start + batch_size
+            if loop_over and cursor.offsets[0] >= len(idx):
+                cursor.offsets[0] = 0
+        outputs = []
+        for column, domain in zip(columns, cursor.tree.domain_of, strict=True):
+            pieces = [column[offsets[k, domain]:offsets[k + 1, domain]] for k in chosen]
+            outputs.append(xp.concat(pieces, axis=0) if pieces else column[:0])
+        return tuple(outputs)
+
+
+class TrimDataset(_Dataset):
+    """Leaves out examples at the end, so that their number is a multiple."""
+
+    inputs = [In("fields", variadic=True)]
+    outputs = [Out("fields", variadic=True)]
+    arguments = [_NAMES, Int("multiple_of", 1)]
+    inplace_required = side_by_side()
+    gradient = None
+
+    def kernel(xp: Any, *columns: Any, names: Any, multiple_of: int) -> Any:
+        tree = Tree(names)
+        examples = tree.check(columns)
+        sizes = tree.advance(columns, [0] * (1 + len(tree.lengths)), examples - examples % multiple_of)
+        return tuple(column[:sizes[d]] for column, d in zip(columns, tree.domain_of, strict=True))
+
+
+def _appended(xp: Any, A: Any, B: Any) -> Any:
+    if A.ndim == 0 or A.size == 0:
+        return B
+    if A.dtype != B.dtype or A.shape[1:] != B.shape[1:]:
+        raise ValueError(f"{B.dtype} {B.shape} cannot be appended to {A.dtype} {A.shape}: expected rows alike")
+    return xp.concat([A, B], axis=0)
+
+
+class Append(_Dataset):
+    """A with the rows of B behind its own."""
+
+    inputs = [In("A", "(rows, ...)"), In("B", "(more rows, ...)")]
+    outputs = [Out("A")]
+    inplace_required = {(0, 0)}
+
+    def kernel(xp: Any, A: Any, B: Any) -> Any:
+        return _appended(xp, A, B)
+
+
+class AtomicAppend(_Dataset):
+    """Append for several pairs at once, under a lock."""
+
+    inputs = [In("mutex", "opaque"), In("A, then B", "as many of both", variadic=True)]
+    outputs = [Out("A", variadic=True)]
+    num_inputs = between(3, None)
+    inplace = side_by_side(1)
+
+    def kernel(xp: Any, mutex: Any, *blobs: Any, op: Any) -> Any:
+        half = len(blobs) // 2
+        with mutex:
+            # read anew: another thread may have appended between the executor's reading and the lock
+            current = [op.workspace.values.get(name) for name in op.inputs[1:half + 1]]
+            result = []
+            for A, B, now in zip(blobs[:half], blobs[half:], current, strict=True):
+                result.append(_appended(xp, A if now is None else xp.asarray(now), B))
+            for name, value in zip(op.outputs, result, strict=True):
+                if name in op.inputs:
+                    op.workspace.values[name] = value
+        return tuple(result)
+
+
+class TensorVector(list[Any]):
+    """Tensors, to be joined later."""
+
+
+class CreateTensorVector(_Dataset):
+    """An empty vector of tensors."""
+
+    outputs = [Out("vector", "opaque")]
+
+    def kernel(xp: Any) -> Any:
+        return TensorVector()
+
+
+class TensorVectorSize(_Dataset):
+    """How many tensors a vector holds."""
+
+    inputs = [In("tensor vector", "opaque")]
+    outputs = [Out("size", "a scalar int32")]
+
+    def kernel(xp: Any, vector: TensorVector) -> Any:
+        return xp.asarray(len(vector), dtype=xp.int32)
+
+
+class ConcatTensorVector(_Dataset):
+    """The tensors of a vector, joined along the first axis."""
+
+    inputs = [In("vector of Tensor", "opaque")]
+    outputs = [Out("tensor")]
+
+    def kernel(xp: Any, vector: TensorVector) -> Any:
+        if not vector:
+            raise ValueError("the vector is empty; there is nothing to join")
+        return xp.concat(list(vector), axis=0)
+
+
+class CollectTensor(_Dataset):
+    """Puts tensors into vectors, each vector keeping a uniform sample of ``num_to_collect`` of all it ever saw."""
+
+    inputs = [In("vector", "opaque", variadic=True), In("tensor", variadic=True)]
+    outputs = [Out("vector", variadic=True)]
+    num_inputs_outputs = staticmethod(lambda inputs, outputs: inputs == 2 * outputs)
+    arguments = [Int("num_to_collect", -1)]
+    inplace_required = side_by_side()
+    effects = {"random", "state"}
+
+    def kernel(xp: Any, *blobs: Any, num_to_collect: int, op: Any) -> Any:
+        if num_to_collect < 0:
+            raise ValueError(f"num_to_collect is {num_to_collect}, expected a count")
+        visited = op.state["visited"] = op.state.get("visited", 0) + 1
+        half = len(blobs) // 2
+        place = len(blobs[0]) if len(blobs[0]) < num_to_collect else int(op.rng.integers(0, visited))
+        vectors = []
+        for vector, tensor in zip(blobs[:half], blobs[half:], strict=True):
+            own = TensorVector(vector)
+            if place < num_to_collect:
+                own[place:place + 1] = [tensor]
+            vectors.append(own)
+        return tuple(vectors)
+
+
+class PackRecords(_Dataset):
+    """One opaque record per example, with that example's part of every field."""
+
+    inputs = [In("fields", variadic=True)]
+    outputs = [Out("tensor", "1-D: records")]
+    arguments = [_NAMES]
+
+
+class UnPackRecords(_Dataset):
+    """The fields of records that were packed."""
+
+    inputs = [
+        In("packed_tensor", "1-D: records"),
+        In("fields", "tensors that show shapes and dtypes", variadic=True, optional=True),
+    ]
+    outputs = [Out("fields", variadic=True)]
+    arguments = [_NAMES]
