@@ -34,6 +34,10 @@ class UnknownBlobError(GradientError, ValueError, KeyError):
     __str__ = RuntimeError.__str__  # KeyError's would print the repr
 
 
+class IgnoredGradientWarning(UserWarning):
+    """A gradient reaches an output for which its operator's rule has no term; Caffe2 dropped it without a word."""
+
+
 class YsTypeError(TypeError):
     """``ys`` is neither a list nor a dict."""
 

@@ -188,7 +188,7 @@ class RuleContext:
             self._unwritten.remove(ref)
             return ref
         self._latest[ref] = value = self.walk.new_value(self.walk.names[ref])
-        if ref < self.walk.forward.size:
+        if (ref in self.ins or ref in self.outs) and ref not in self.gos:
             self.walk.pinned.add(value)
         return value
 

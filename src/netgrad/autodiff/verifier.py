@@ -72,6 +72,7 @@ class Verifier:
         #: emitted value -> the emitted value whose name it took
         self._displaced: dict[int, int] = {}
         self._makers: dict[int, int] | None = None
+        self._sums = set(walk.sums)
 
     @property
     def fresh(self) -> Names:
@@ -104,10 +105,11 @@ class Verifier:
             for k, value in enumerate(inputs):
                 if value in watched and find(names[value]) != value:
                     self._mend(position, k, value)
-            for value in all_outputs[position]:
+            for k, value in enumerate(all_outputs[position]):
                 before = find(names[value])
                 if before is not None:
-                    if (before < forward_size or before in late) and value not in pinned and value != walk.unwanted:
+                    if value not in pinned and value != walk.unwanted and (
+                            before < forward_size or before in late or not self._may_overwrite(position, k, before)):
                         names[value] = self.fresh.fresh(names[value])
                     else:
                         displaced[value] = before
@@ -153,6 +155,15 @@ class Verifier:
             holds[names[changed]] = changed
         if holder == value:
             holds[name] = value
+
+    def _may_overwrite(self, position: int, output: int, operand: int) -> bool:
+        """Whether an emitted operator may write an output over what its name holds: unless its schema forbids it."""
+        emitted = self.walk.emitted
+        declaration = registry.find(emitted.types[position])
+        if declaration is None or position in self._sums:
+            return True
+        return all(declaration.may_be_inplace(k, output)
+                   for k, value in enumerate(emitted.inputs[position]) if value == operand)
 
     def _may_rename(self, value: int) -> bool:
         """Whether an emitted value may leave the name of the operand that it overwrites."""

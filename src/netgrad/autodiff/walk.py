@@ -7,13 +7,14 @@ lets two values that are both still needed share a name, the verifier changes on
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Sequence
 from operator import itemgetter
 from typing import Any, NamedTuple
 
 from netgrad.autodiff import accumulate, encoding, python_rules
 from netgrad.autodiff.encoding import Emitted
-from netgrad.autodiff.errors import MissingOutputGradientError, MissingRuleError, describe
+from netgrad.autodiff.errors import IgnoredGradientWarning, MissingRuleError, describe
 from netgrad.autodiff.forward import Forward
 from netgrad.autodiff.rule_context import Cotangent, RuleContext
 from netgrad.graph import registry
@@ -313,6 +314,11 @@ class Walk:
                 if slot is None or not slot.differentiable:
                     continue
                 name = self.names[self.forward.outs[index][k]]
+                if slot.gradient_ignored:
+                    warnings.warn(f"{describe(op, index, self.line_of(index) if self.line_of else None)}: the gradient that "
+                                  f"flows into its output {name!r} is ignored, as in Caffe2", IgnoredGradientWarning,
+                                  stacklevel=2)
+                    continue
                 self.problems.append(
                     f"no gradient for {describe(op, index, self.line_of(index) if self.line_of else None)}: a gradient "
                     f"flows into its output {name!r}, and its rule has no term for that output; stop it there "
@@ -363,4 +369,4 @@ class Walk:
         return found
 
 
-__all__ = ["Contribution", "MissingOutputGradientError", "Walk"]
+__all__ = ["Contribution", "Walk"]

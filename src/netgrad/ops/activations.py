@@ -265,10 +265,7 @@ class Softsign(Unary):
     def kernel(xp: Any, X: Any) -> Any:
         return X / (xp.abs(X) + 1)
 
-    def gradient(op: Rule) -> None:
-        if op.input_name(0) == op.output_name(0):
-            raise op.fail("its derivative reads X, which the in-place use overwrites: write Y to a name of its own")
-        op.emit("SoftsignGradient", [op.I(0), op.GO(0)], [op.GI(0)])
+    gradient = emits("SoftsignGradient", "I0 GO0", "GI0")
 
 
 class SoftsignGradient(FromInput):

@@ -64,11 +64,20 @@ class Sub(Binary):
     kernel = elementwise(lambda xp, A, B: A - B)
 
 
+_opposite = elementwise_gradient(lambda xp, dC, A, B: (dC, -dC))
+
+
 class SubGradient(BinaryGradient):
     """dA = dC and dB = -dC, each summed over the axes its operand was broadcast along."""
 
     inputs = [In("dC", "shape of C"), In("A", shape_only=True), In("B", shape_only=True)]
-    kernel = elementwise_gradient(lambda xp, dC, A, B: (dC, -dC))
+
+    def kernel(xp: Any, dC: Any, A: Any, B: Any, *, op: Any, broadcast: bool, axis: int, axis_str: str,
+               order: str) -> Any:
+        if op.inputs[1] == op.inputs[2]:
+            # x - x: the two add up to nothing, which infinities would turn into NaN
+            dC = xp.where(xp.isfinite(dC), dC, xp.zeros_like(dC))
+        return _opposite(xp, dC, A, B, broadcast=broadcast, axis=axis, axis_str=axis_str, order=order)
 
 
 class Mul(Binary):
@@ -275,7 +284,7 @@ def _extreme_gradient(op: Rule) -> None:
 
 
 class ExtremeGradient(Operator, abstract=True):
-    """dX_k = dY where X_k is the extreme; inputs that tie for it all receive dY."""
+    """dX_k = dY where X_k is the first of the inputs that attain the extreme, 0 elsewhere."""
 
     inputs = [In("Y"), In("dY", "like Y"), In("X", "all like Y", variadic=True)]
     outputs = [Out("dX", "like X", variadic=True)]
@@ -283,7 +292,13 @@ class ExtremeGradient(Operator, abstract=True):
 
     def kernel(xp: Any, Y: Any, dY: Any, *tensors: Any) -> Any:
         expect_like(dY, Y)
-        return tuple(dY * xp.astype(expect_like(X, Y, "X", "Y") == Y, dY.dtype) for X in tensors)
+        gradients = []
+        free = xp.ones_like(Y, dtype=xp.bool)
+        for X in tensors:
+            attains = (expect_like(X, Y, "X", "Y") == Y) & free
+            gradients.append(dY * xp.astype(attains, dY.dtype))
+            free = free & ~attains
+        return tuple(gradients)
 
 
 class Max(Nary):
@@ -302,7 +317,7 @@ class Max(Nary):
 
 
 class MaxGradient(ExtremeGradient):
-    """dX_k = dY where X_k is the largest; inputs that tie for it all receive dY."""
+    """dX_k = dY where X_k is the first of the inputs that are largest, 0 elsewhere."""
 
 
 class Min(Nary):
@@ -321,7 +336,7 @@ class Min(Nary):
 
 
 class MinGradient(ExtremeGradient):
-    """dX_k = dY where X_k is the smallest; inputs that tie for it all receive dY."""
+    """dX_k = dY where X_k is the first of the inputs that are smallest, 0 elsewhere."""
 
 
 class WeightedSum(Operator):

@@ -17,8 +17,8 @@ LEAST_NORM = 1e-12
 class _LayerNorm(Operator, abstract=True):
     inputs = [In("input", "float; the axes from ``axis`` on form a row"),
               In("gamma", "a row; used with elementwise_affine", optional=True), In("beta", "a row", optional=True)]
-    outputs = [Out("output", "like input"), Out("mean", "one number per row"),
-               Out("stddev", "sqrt(variance + epsilon), one number per row")]
+    outputs = [Out("output", "like input"), Out("mean", "one number per row", gradient_ignored=True),
+               Out("stddev", "sqrt(variance + epsilon), one number per row", gradient_ignored=True)]
     num_inputs = counts(1, 3)
     arguments = [Int("axis", 1), Float("epsilon", 1e-5),
                  Bool("elementwise_affine", False, "scale and shift the result")]
