@@ -233,7 +233,7 @@ def test_an_override_serves_its_backend_and_engine_and_an_unknown_engine_falls_b
 
 
 def test_preferred_engines_serve_operators_that_name_none(x):
-    from netgrad.runtime.engines import SetEnginePref
+    from netgrad.graph.engines import SetEnginePref
 
     x.backend.overrides("TAffine", "FAST")(lambda xp, X, shift, *, scale: X * 100)
     try:

@@ -5,7 +5,7 @@ from netgrad.facade import facade
 facade(__name__, {
     "netgrad.runtime.current": """
         BenchmarkNet BenchmarkNetOnce Blobs CallWithExceptionIntercept CreateBlob CreateNet CurrentWorkspace
-        DeserializeBlob FeedBlob FetchBlob FetchBlobs FetchTorch GetBlobSizeBytes GetNameScope GetNetName GlobalInit
+        DeserializeBlob FeedBlob FetchBlob FetchBlobs FetchTorch GetBlobSizeBytes GetNameScope GetNetName
         HasBlob RegisteredOperators RemoveBlob ResetBlob ResetWorkspace RootFolder RunNet RunNetOnce
         RunOperatorMultiple RunOperatorOnce RunOperatorsOnce RunPlan SerializeBlob StringifyBlobName StringifyNetName
         StringifyProto SwitchWorkspace Workspaces _BlobDict=BlobDict blobs""",
@@ -16,7 +16,8 @@ facade(__name__, {
         WorkspaceGuard""",
     "netgrad.runtime.devices": """
         GetCUDAVersion GetCuDNNVersion GetDeviceProperties GetGPUMemoryInfo GetGpuPeerAccessPattern GpuDeviceType
-        NumCudaDevices NumGpuDevices has_cuda_support has_gpu_support has_hip_support""",
+        NumCudaDevices NumGpuDevices has_cuda_support has_gpu_support has_hip_support is_asan""",
+    "netgrad.runtime.housekeeping": "GlobalInit",
     "netgrad.graph.tracebacks": "operator_tracebacks",
 }, {
     "C": "caffe2.python._import_c_extension",

@@ -8,15 +8,17 @@ from __future__ import annotations
 import functools
 import inspect
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from netgrad.graph import registry
+from netgrad.graph import engines, registry
 from netgrad.graph.arguments import Arg, value_of
 from netgrad.graph.declaration import Operator
+from netgrad.graph.lazy_imports import TriggerLazyImport
+from netgrad.graph.schema import check_operator
 from netgrad.proto import caffe2_pb2
-from netgrad.runtime import backends, engines, random
+from netgrad.runtime import backends, random
 from netgrad.runtime.backends import Backend
 from netgrad.runtime.errors import BadArgument, DeviceError, NoKernel, SchemaError, UnknownOperator
 
@@ -28,6 +30,8 @@ log = logging.getLogger("netgrad")
 _GPUS = frozenset({caffe2_pb2.CUDA, caffe2_pb2.HIP})
 #: other device types of the format, which are ways to compute on the host
 _HOSTS = frozenset({caffe2_pb2.CPU, caffe2_pb2.MKLDNN, caffe2_pb2.IDEEP})
+#: engines that builds of Caffe2 had and its own scripts name; that they are not here is no news
+_CAFFE2S_ENGINES = frozenset({"", "DEFAULT", "CUDNN", "MIOPEN", "EIGEN", "MKLDNN", "NNPACK", "BLOCK", "SparseHash"})
 
 
 @functools.cache
@@ -72,6 +76,7 @@ class Binding:
         takes_call: whether the kernel wants a `Call`.
         host: the kernel runs on NumPy whatever the backend is, and takes every kind of blob.
         strings: tensors of strings are taken.
+        preferred: the engines that were preferred for it when it was bound.
         silent: the kernel may return nothing, because it writes blobs itself.
     """
 
@@ -89,6 +94,7 @@ class Binding:
     host: bool
     strings: bool
     silent: bool
+    preferred: tuple[str, ...]
 
     @property
     def type(self) -> str:
@@ -151,32 +157,33 @@ def parse_arguments(definition: caffe2_pb2.OperatorDef, declared: Mapping[str, A
 def _find(definition: caffe2_pb2.OperatorDef) -> type[Operator]:
     found = registry.find(definition.type)
     if found is None:
+        TriggerLazyImport()
+        found = registry.find(definition.type)
+    if found is None:
         close = registry.close_names(definition.type)
         hint = f"; did you mean {' or '.join(close[:3])}?" if close else ""
         raise UnknownOperator(f"there is no operator of type {definition.type!r}{hint}")
     return found
 
 
-def _problems(definition: caffe2_pb2.OperatorDef) -> list[str]:
-    try:
-        from netgrad.graph.schema import check_operator
-    except ImportError:
-        return []
-    return [str(problem) for problem in check_operator(definition)]
-
-
-def _kernel(declaration: type[Operator], backend: Backend, definition: caffe2_pb2.OperatorDef) -> Callable[..., Any]:
+def _kernel(declaration: type[Operator], backend: Backend, definition: caffe2_pb2.OperatorDef,
+            preferred: Iterable[str]) -> Callable[..., Any]:
     if not declaration.host:
-        for engine in engines.engines_of(definition):
+        for engine in definition.engine.split(",") if definition.engine else preferred:
             if (kernel := backend.overrides.find(declaration.type, engine)) is not None:
                 return kernel
-            if definition.engine:
+            if engine not in _CAFFE2S_ENGINES:
                 _warn_once(f"there is no engine {engine!r} here; operators that name it run on the default one")
         if (kernel := backend.overrides.find(declaration.type)) is not None:
             return kernel
     if declaration.kernel is None:
         raise NoKernel(f"{declaration.type} is declared but has no kernel yet")
     return declaration.kernel
+
+
+def preference(definition: caffe2_pb2.OperatorDef) -> tuple[str, ...]:
+    """The engines that are preferred for an operator just now."""
+    return tuple(engines.preferred_engines(definition.type, definition.device_option.device_type))
 
 
 def _device(definition: caffe2_pb2.OperatorDef, backend: Backend) -> Any:
@@ -200,9 +207,10 @@ def bind(definition: caffe2_pb2.OperatorDef, backend: Backend) -> Binding:
     Raises the `OperatorError` that says why it cannot: unknown type, broken schema, bad argument, no kernel, no device.
     """
     declaration = _find(definition)
-    if problems := _problems(definition):
+    if problems := check_operator(definition):
         raise SchemaError("; ".join(problems))
-    kernel = _kernel(declaration, backend, definition)
+    preferred = preference(definition)
+    kernel = _kernel(declaration, backend, definition, preferred)
     device = _device(definition, backend)
     arguments = parse_arguments(definition, declaration.argument_table)
     signature = signature_of(kernel)
@@ -222,4 +230,5 @@ def bind(definition: caffe2_pb2.OperatorDef, backend: Backend) -> Binding:
         same=tuple(same) if declaration.inplace_keeps_shape else (),
         takes_call=signature.takes_call, host=host, strings=host or declaration.strings,
         silent=not outputs or "blobs" in declaration.effects,
+        preferred=preferred,
     )

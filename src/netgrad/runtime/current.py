@@ -238,11 +238,6 @@ def CallWithExceptionIntercept(func: Callable[..., Any], op_id_fetcher: Callable
     return func(*args, **kwargs)
 
 
-def GlobalInit(args: Iterable[str] = ()) -> bool:
-    """Caffe2 took command-line flags here; they steer what exists no more."""
-    return True
-
-
 class BlobDict:
     """``workspace.blobs``: fetching and feeding with the syntax of a dictionary."""
 

@@ -13,6 +13,8 @@ from netgrad.runtime import backends
 GpuDeviceType = caffe2_pb2.CUDA
 #: AMD's GPUs are torch's "cuda" devices here
 has_hip_support = False
+#: what a build of Caffe2 could have in it, and netgrad has not
+is_asan = has_mkldnn = use_mkldnn = use_rocm = use_trt = False
 
 
 def NumGpuDevices() -> int:

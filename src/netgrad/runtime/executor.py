@@ -16,9 +16,9 @@ import numpy as np
 
 from netgrad.graph import registry
 from netgrad.proto import caffe2_pb2
-from netgrad.runtime import backends, engines
+from netgrad.runtime import backends
 from netgrad.runtime.backends import Backend
-from netgrad.runtime.binding import Binding, Call, bind
+from netgrad.runtime.binding import Binding, Call, bind, preference
 from netgrad.runtime.blobs import Strings, as_strings, describe
 from netgrad.runtime.errors import (
     BadOutput,
@@ -252,16 +252,17 @@ def inherit(operator: caffe2_pb2.OperatorDef, net: caffe2_pb2.NetDef) -> caffe2_
     return copy
 
 
-_bindings: dict[tuple[bytes, str, int], Binding] = {}
+_bindings: dict[tuple[bytes, str], Binding] = {}
 _MOST_BINDINGS = 4096
 
 
 def bound(definition: caffe2_pb2.OperatorDef | bytes, backend: Backend) -> Binding:
     """The binding of an operator, from its wire form or its message; equal operators share one."""
     source = definition if isinstance(definition, bytes) else definition.SerializeToString()
-    key = (source, backend.name, engines.generation)
+    key = (source, backend.name)
     found = _bindings.get(key)
-    if found is None or registry.find(found.type) is not found.declaration:  # a user replaced the declaration
+    if found is None or registry.find(found.type) is not found.declaration or preference(found.definition) != \
+            found.preferred:  # never seen, or a user replaced the declaration, or prefers other engines now
         if len(_bindings) >= _MOST_BINDINGS:
             _bindings.clear()
         found = _bindings[key] = bind(caffe2_pb2.OperatorDef.FromString(source), backend)
