@@ -42,10 +42,9 @@ def _gather(xp: Any, data: Any, indices: Any, axis: int, match_outer: bool, wrap
     if data.shape[axis] == 0:  # an empty batch passes whatever the indices are, as in Caffe2
         return data
     dims = _gathered_dims(data.shape, indices.shape, axis, match_outer)
-    places = xp.reshape(_flat_positions(xp, data, indices, axis, match_outer, wrap_indices), (-1,)) \
-        if count(dims) or count(indices.shape) else None
     if not count(dims):
-        return xp.reshape(data[(slice(0, 0),)], dims) if data.ndim and count(data.shape) else zeros(xp, dims, data)
+        return xp.reshape(data[:0], dims)
+    places = xp.reshape(_flat_positions(xp, data, indices, axis, match_outer, wrap_indices), (-1,))
     table = xp.reshape(data, (count(data.shape[:axis + 1]), count(data.shape[axis + 1:])))
     return xp.reshape(xp.take(table, places, axis=0), dims)
 
@@ -60,7 +59,7 @@ class Gather(Operator):
     outputs = [Out("OUTPUT", "dimensions of DATA before the axis, those of INDICES, those of DATA behind it")]
     arguments = [
         Int("axis", 0), Bool("match_outer", False, "INDICES begin with the dimensions of DATA before the axis"),
-        Bool("wrap_indices", False, "negative indices count from the end"),
+        Bool("wrap_indices", None, "negative indices count from the end; unless given, they do so on axis 0 only"),
         Bool("dense_gradient", False, "the gradient of DATA is a tensor of its shape, not a slice"),
     ]
     strings = True
@@ -76,8 +75,9 @@ class Gather(Operator):
             return TensorType(DATA.dtype)
         return DATA.with_dims(_gathered_dims(DATA.dims, INDICES.dims, axis, match_outer))
 
-    def kernel(xp: Any, DATA: Any, INDICES: Any, *, axis: int, match_outer: bool, wrap_indices: bool) -> Any:
-        return _gather(xp, DATA, INDICES, axis, match_outer, wrap_indices)
+    def kernel(xp: Any, DATA: Any, INDICES: Any, *, axis: int, match_outer: bool, wrap_indices: bool | None) -> Any:
+        wraps = axis == 0 if wrap_indices is None else wrap_indices
+        return _gather(xp, DATA, INDICES, axis, match_outer, wraps)
 
     def gradient(op: Rule) -> None:
         axis = op.arg("axis", 0)

@@ -14,7 +14,7 @@ from netgrad.ops._axes import count, int_list, number, views_of_first
 
 _JOIN_ARGUMENTS = [
     Int("axis", None, "where; that of the channels unless given"),
-    Bool("add_axis", False, "along a new axis, on which every part has size 1"),
+    Bool("add_axis", False, "along a new axis, `axis`, on which every part has size 1"),
     Str("order", "NCHW", "says which axis the channels have"),
 ]
 
@@ -33,6 +33,7 @@ def _split_concat(op: Rule) -> None:
 
 def _concatenated(*X: TensorType, axis: int | None, add_axis: bool, order: str) -> tuple[TensorType, TensorType]:
     sizes = TensorType("int32", (len(X),))
+    add_axis = add_axis and axis is not None
     if any(x.dims is None for x in X):
         return TensorType(X[0].dtype), sizes
     parts: list[list[Dim]] = [list(x.dims or ()) for x in X]
@@ -65,6 +66,7 @@ class Concat(Operator):
     def kernel(xp: Any, *X: Any, axis: int | None, add_axis: bool, order: str) -> Any:
         if len({x.dtype for x in X}) > 1:
             raise ValueError(f"inputs have dtypes {', '.join(map(xp.dtype_name, X))}: expected one dtype")
+        add_axis = add_axis and axis is not None
         _concatenated(*(TensorType(None, tuple(x.shape)) for x in X), axis=axis, add_axis=add_axis, order=order)
         place = canonical_axis(_channel_axis(axis, order), X[0].ndim + add_axis)
         sizes = [1 if add_axis else x.shape[place] for x in X]
@@ -134,7 +136,7 @@ class Split(Operator):
             sizes = [input.shape[place] // parts] * parts
         if len(sizes) != parts:
             raise ValueError(f"there are {len(sizes)} sizes for {parts} outputs")
-        return _parts(xp, input, place, sizes, drop_axis=bool(add_axis) and axis is not None)
+        return _parts(xp, input, place, sizes, drop_axis=add_axis and axis is not None)
 
 
 class DepthSplit(Operator):

@@ -101,9 +101,12 @@ class BatchBucketOneHot(Operator):
         parts, start = [], 0
         for k, size in enumerate(sizes):
             own = xp.reshape(boundaries[start:start + size], (1, -1))
-            if bool(xp.any(own[:, 1:] <= own[:, :-1])):
-                raise ValueError(f"the boundaries of column {k} do not increase")
+            if bool(xp.any(own[:, 1:] < own[:, :-1])):
+                raise ValueError(f"the boundaries of column {k} decrease")
             start += size
-            bucket = xp.sum(xp.astype(data[:, k:k + 1] > own, xp.int64), axis=1, keepdims=True)
+            column = data[:, k:k + 1]
+            below, not_above = (xp.sum(xp.astype(test, xp.int64), axis=1, keepdims=True)
+                                for test in (column > own, column >= own))
+            bucket = (below + not_above) // 2  # an element that equals several boundaries goes between them
             parts.append(bucket == array(xp, [list(range(size + 1))], bucket))
         return xp.astype(xp.concat(parts, axis=1), data.dtype)
