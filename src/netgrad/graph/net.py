@@ -11,6 +11,12 @@ from netgrad.graph.net_records import NetRecords
 class Net(NetHelpers, NetCloning, NetEditing, NetRecords):
     """A list of operators on named blobs; ``net.X(inputs, outputs, **arguments)`` appends operator X."""
 
+    def _repr_html_(self) -> str:
+        """The picture of the net, for notebooks."""
+        from netgrad.tools.drawing import draw
+
+        return draw(self)
+
 
 def get_net_name(netlike: Net | object | str) -> str:
     """The name of a Net or NetDef; a name is its own."""
