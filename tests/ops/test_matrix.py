@@ -86,3 +86,14 @@ def test_a_gradient_of_another_shape_is_refused(type: str, backend: str) -> None
     feeds = {"X": numbers(2, 3), "W": numbers(*((4, 3) if type == "FCGradient" else (3, 4))), "dY": numbers(9, 9)}
     with pytest.raises(OperatorError, match=r"dY.*\(9, 9\).*\(2, 4\)"):
         evaluate(operator(type, ["X", "W", "dY"], ["dW", "db", "dX"]), feeds, backend=backend)
+
+
+@pytest.mark.parametrize("batch", [0, 1, 3])
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_tensor_train_is_a_layer_with_the_contracted_weight(batch: int, backend: str) -> None:
+    inputs, outputs, ranks = [2, 3], [4, 2], [1, 3, 1]
+    cores = [numbers(i, s, r, o) for i, o, r, s in zip(inputs, outputs, ranks, ranks[1:], strict=False)]
+    weight = np.einsum("asp,bsq->abpq", cores[0][:, :, 0, :], cores[1][:, 0, :, :]).reshape(6, 8)
+    feeds = {"X": numbers(batch, 6), "b": numbers(8), "cores": np.concatenate([c.ravel() for c in reversed(cores)])}
+    op = operator("TT", ["X", "b", "cores"], ["Y"], inp_sizes=inputs, out_sizes=outputs, tt_ranks=ranks)
+    np.testing.assert_allclose(evaluate(op, feeds, backend=backend)["Y"], feeds["X"] @ weight + feeds["b"])

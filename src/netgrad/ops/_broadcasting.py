@@ -31,7 +31,7 @@ def expect_like(value: Any, model: Any, value_name: str = "dY", model_name: str 
     return value
 
 
-def expect_shape(value: Any, shape: tuple[int, ...], value_name: str, why: str) -> Any:
+def expect_shape(value: Any, shape: Any, value_name: str, why: str) -> Any:
     """``value``, after its shape was found to be ``shape``; raises `ShapeError` otherwise."""
     if tuple(value.shape) != tuple(shape):
         raise ShapeError(f"{value_name} has shape {tuple(value.shape)}, expected {tuple(shape)}, {why}")
@@ -108,7 +108,7 @@ def elementwise_gradient(function: Callable[..., tuple[Any, Any]]) -> Callable[.
                broadcast: bool, axis: int, axis_str: str, order: str) -> Any:
         laid = align(xp, A, B, broadcast, axis, axis_str, order)
         whole = A.shape if A.shape == laid.shape else broadcast_dims(tuple(A.shape), tuple(laid.shape))
-        expect_shape(dC, tuple(whole), "dC", "the shape of C")
+        expect_shape(dC, whole, "dC", "the shape of C")
         dA, dB = function(xp, dC, A, laid, *more)
         return fold(xp, dA, A.shape), fold(xp, dB, B.shape, laid.shape)
 

@@ -284,6 +284,25 @@ class TT(Operator):
     def shape(X: TensorType, b: TensorType, cores: TensorType, *, out_sizes: Any, **_: Any) -> TensorType:
         return X.with_dims((None if X.dims is None else X.dims[0], math.prod(out_sizes)))
 
+    def kernel(xp: Any, X: Any, b: Any, cores: Any, *, inp_sizes: Any, out_sizes: Any, tt_ranks: Any) -> Any:
+        count = len(inp_sizes)
+        if count == 0 or len(out_sizes) != count or len(tt_ranks) != count + 1:
+            raise ValueError(f"inp_sizes, out_sizes and tt_ranks have {count}, {len(out_sizes)} and {len(tt_ranks)} "
+                             "entries, expected as many of the first two and one more of the third")
+        batch = X.shape[0]
+        require_shape("X", X, (batch, math.prod(inp_sizes)), ", the product of inp_sizes")
+        require_shape("b", b, (math.prod(out_sizes),), ", the product of out_sizes")
+        sizes = [i * o * r * s for i, o, r, s in zip(inp_sizes, out_sizes, tt_ranks[:-1], tt_ranks[1:], strict=True)]
+        require_size("cores", cores, sum(sizes), ", as the sizes and ranks say")
+        # stored from the last core to the first, each as (input, rank behind it, rank before it, output)
+        flat, place, state = xp.reshape(cores, (-1,)), 0, X
+        for k in reversed(range(count)):
+            core = xp.reshape(flat[place:place + sizes[k]], (inp_sizes[k], tt_ranks[k + 1], tt_ranks[k], out_sizes[k]))
+            place += sizes[k]
+            waiting = (batch, math.prod(inp_sizes[:k]), inp_sizes[k], tt_ranks[k + 1], math.prod(out_sizes[k + 1:]))
+            state = xp.einsum("zairo,irsp->zaspo", xp.reshape(state, waiting), core)
+        return xp.reshape(state, (batch, math.prod(out_sizes))) + b
+
 
 class TTLinearGradient(Operator):
     """Declared by Caffe2 and never written there: it cannot run."""
