@@ -186,9 +186,11 @@ class ReduceL2Gradient(ReductionGradient):
         return spread(xp, dY, X, axes, "dY") * X / xp.where(norm == 0, xp.ones_like(norm), norm)
 
 
-class Moments(Reduction):
+class Moments(Operator):
     """The mean and the variance (of the whole, not estimated) of X over ``axes``; 0 over nothing."""
 
+    inputs = [In("X", "any shape, float")]
+    arguments = _AXES
     outputs = [Out("mean", "X without the reduced axes, or with size one there"), Out("variance", "like mean")]
     gradient = emits("MomentsGradient", "GO0 GO1 I0 O0", "GI0")
 
