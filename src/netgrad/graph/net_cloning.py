@@ -196,9 +196,9 @@ def clone_and_bind_net(
                 remap[str(blobs[field])] = str(blob)
     ssa, versions = get_ssa(net.Proto())
     outside = get_undefined_blobs(ssa)
-    for blob in versions:
+    for blob, version in versions.items():
         if blob not in remap:
-            remap[blob] = blob if blob in outside else prefix + blob
+            remap[blob] = blob if blob in outside or not version else prefix + blob
     clone = net.Clone(name, remap, keep_schema=keep_schema)
     if not keep_schema and inputs:
         clone.set_input_record(inputs)

@@ -34,7 +34,7 @@ def check_operator(op: Any) -> list[str]:
 
 def unknown_type(type: str) -> str:
     close = registry.close_names(type)
-    hint = f"did you mean {' or '.join(close)}?" if close else "import the module that declares it"
+    hint = f"did you mean {' or '.join(close)}" if close else "import the module that declares it"
     return f"there is no operator type {type!r}; {hint}"
 
 
