@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Sequence
 from typing import Any
 
@@ -25,6 +26,11 @@ def zeros(xp: Any, shape: Sequence[int], like: Any, dtype: Any = None) -> Any:
 def array(xp: Any, values: Any, like: Any, dtype: Any = None) -> Any:
     """Python numbers as an array beside ``like``."""
     return xp.asarray(values, dtype=dtype or like.dtype, device=device_of(like))
+
+
+def single(x: float) -> float:
+    """Rounded to single precision, in which Caffe2 computes places and counts."""
+    return float(struct.unpack("f", struct.pack("f", x))[0])
 
 
 def product(sizes: Sequence[int]) -> int:

@@ -38,7 +38,7 @@ def _input(xp: Any, X: Any, order: str) -> Any:
     return first
 
 
-def _place(xp: Any, X: Any, filter: Any, order: str, group: int, op: Any) -> tuple[Any, Any, Placed]:
+def place(xp: Any, X: Any, filter: Any, order: str, group: int, op: Any) -> tuple[Any, Any, Placed]:
     """X and the filter with channels first, and the window on X; raises `ShapeError` where they do not go together."""
     first, weights = _input(xp, X, order), channels_first(xp, filter, order)
     at = window_of(op, first.ndim - 2, tuple(weights.shape[2:])).on(first.shape[2:])
@@ -71,7 +71,7 @@ class _Convolution(Operator, abstract=True):
         return X.with_dims(join_dims(batch, filters, window.out_dims(sizes), order))
 
     def kernel(xp: Any, X: Any, filter: Any, bias: Any, *, order: str, group: int, op: Any) -> Any:
-        first, weights, at = _place(xp, X, filter, order, group, op)
+        first, weights, at = place(xp, X, filter, order, group, op)
         batch, filters = first.shape[0], weights.shape[0]
         depth = first.shape[1] // group * at.elements
         columns = xp.reshape(at.columns(xp, first), (batch, group, depth, product(at.out)))
@@ -98,7 +98,7 @@ class _ConvolutionGradient(Operator, abstract=True):
         return {1} if arguments["no_gradient_to_input"] else set()
 
     def kernel(xp: Any, X: Any, filter: Any, dY: Any, *, order: str, group: int, no_bias: bool, op: Any) -> Any:
-        first, weights, at = _place(xp, X, filter, order, group, op)
+        first, weights, at = place(xp, X, filter, order, group, op)
         batch, channels, filters = first.shape[0], first.shape[1], weights.shape[0]
         positions = product(at.out)
         require_shape("the output's gradient", dY, join_dims(batch, filters, at.out, order), ", the output's")

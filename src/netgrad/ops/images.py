@@ -8,7 +8,7 @@ from netgrad.graph.arguments import Float, Int, Str
 from netgrad.graph.declaration import In, Operator, Out
 from netgrad.graph.rules import Rule, emits, forbidden
 from netgrad.graph.shapes import ShapeError, TensorType, same_as
-from netgrad.ops._arrays import channels_back, channels_first, require_shape, zeros
+from netgrad.ops._arrays import channels_back, channels_first, require_shape, single, zeros
 from netgrad.ops._windows import WINDOW, join_dims, split_dims
 
 IMAGE = "(N, C, H, W) or, with order NHWC, (N, H, W, C); float"
@@ -129,18 +129,11 @@ class PadImageGradient(_Pads):
 def _scaled(size: int, scale: float) -> int:
     if scale <= 0:
         raise ValueError(f"the scale is {scale}, expected a positive number")
-    return int(_single(size * _single(scale)))
-
-
-def _single(x: float) -> float:
-    """Rounded to single precision, in which Caffe2 computes places."""
-    import struct
-
-    return float(struct.unpack("f", struct.pack("f", x))[0])
+    return int(single(size * single(scale)))
 
 
 def _nearest(size: int, out: int, scale: float) -> list[int]:
-    return [min(int(_single(k / _single(scale))), size - 1) for k in range(out)]
+    return [min(int(single(k / single(scale))), size - 1) for k in range(out)]
 
 
 def _scales(xp: Any, scales: Any, height_scale: float, width_scale: float) -> tuple[float, float]:

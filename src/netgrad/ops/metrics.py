@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import itertools
+import math
 from typing import Any
 
 from netgrad.graph.arguments import Bool, Float, Floats, Int, Ints, Str
 from netgrad.graph.declaration import In, Operator, Out
 from netgrad.graph.rules import forbidden, no_gradient
 from netgrad.graph.shapes import Fixed, TensorType, same_as, scalar
-from netgrad.ops._arrays import require_labels, require_shape, require_size, zeros
+from netgrad.ops._arrays import array, require_labels, require_shape, require_size, single, zeros
+
+#: how far the last edge of a self-binning histogram lies beyond the largest value
+ROOM = 1.0001
 
 
 class Accuracy(Operator):
@@ -108,8 +112,8 @@ class AccumulateHistogram(Operator):
 
     def kernel(xp: Any, X: Any, *, lower_bound: float, upper_bound: float, num_buckets: int, op: Any) -> Any:
         if num_buckets < 1 or lower_bound > upper_bound:
-            raise ValueError(f"num_buckets is {num_buckets} and the bounds {lower_bound} and {upper_bound}: expected at "
-                             "least one bucket and bounds in order")
+            raise ValueError(f"num_buckets is {num_buckets} and the bounds {lower_bound} and {upper_bound}: expected "
+                             "at least one bucket and bounds in order")
         x = xp.reshape(X, (-1,))
         segment = (upper_bound - lower_bound) / num_buckets
         inside = xp.astype(xp.floor((x - lower_bound) / segment), xp.int64) + 1
@@ -163,20 +167,21 @@ class SelfBinningHistogram(Operator):
                              "linear or logarithmic")
         x = xp.concat([xp.reshape(part, (-1,)) for part in X])
         x = xp.abs(x) if absolute else x
+        none = zeros(xp, (num_bins + 1,), x, xp.int64)
         if not x.shape[0]:
-            return zeros(xp, (num_bins + 1,), x), zeros(xp, (num_bins + 1,), x, xp.int64)
+            return zeros(xp, (num_bins + 1,), x), none
         low, high = float(xp.min(x)), float(xp.max(x))
-        steps = xp.arange(num_bins + 1, dtype=x.dtype, device=getattr(x, "device", None))
-        if bin_spacing == "linear":
-            edges = steps * ((high - low) / num_bins) + low
-        else:
-            edges = logspace_start * (max(high, logspace_start) / logspace_start) ** (steps / num_bins)
+        if bin_spacing == "logarithmic":
+            low, high = max(low, logspace_start), max(high, logspace_start)
+        steps = xp.arange(num_bins + 1, dtype=x.dtype, device=getattr(x, "device", None)) / num_bins
         if low == high:
+            edges = xp.full_like(steps, low)
             bucket = xp.zeros_like(x, dtype=xp.int64)
-        else:
+        else:  # the last edge lies a little beyond the largest value, so that this falls before it
+            edges = (steps * ((high - low) * ROOM) + low if bin_spacing == "linear"
+                     else low * (high * ROOM / low) ** steps)
             bucket = xp.astype(xp.searchsorted(edges, x, side="right"), xp.int64) - 1
             bucket = xp.clip(bucket, 0, num_bins)
-        none = zeros(xp, (num_bins + 1,), x, xp.int64)
         return edges, xp.scatter_add(none, bucket, xp.ones_like(bucket))
 
 
@@ -197,9 +202,22 @@ class Quantile(Operator):
         x = xp.concat([xp.reshape(part, (-1,)) for part in X])
         if not x.shape[0]:
             raise ValueError("there are no values to take a quantile of")
-        ordered = xp.sort(xp.abs(x) if absolute else x)
-        place = min(max(int(-(-quantile * x.shape[0] // 1)) - 1, 0), x.shape[0] - 1)
-        return ordered[place:place + 1]
+        x = xp.abs(x) if absolute else x
+
+        def below(bound: float) -> int:
+            return int(xp.sum(xp.astype(x <= bound, xp.int64)))
+
+        wanted = math.ceil(single(x.shape[0] * quantile))
+        low, high = float(xp.min(x)), float(xp.max(x))
+        if below(low) >= wanted:
+            high = low
+        while high - low > tol * max(abs(low), abs(high)):
+            middle = (low + high) / 2
+            found = below(middle)
+            low, high = (low, middle) if found >= wanted else (middle, high)
+            if found == wanted:
+                break
+        return array(xp, [high], x)
 
 
 class Percentile(Operator):
@@ -234,14 +252,14 @@ def _interpolated(xp: Any, x: Any, points: Any, above: Any, below: Any) -> Any:
 
 
 class BisectPercentile(Operator):
-    """Percentile by tables that say at each point what holds at it, just above and just below it."""
+    """Percentile by tables that say at each point what holds at it, just below and just above it."""
 
     inputs = [In("raw_values", "(N, D), float")]
     outputs = [Out("percentile", "(N, D)")]
     arguments = [
         Floats("percentile_raw", (), "the points of all columns, ascending in each"),
-        Floats("percentile_mapping", (), "at a point"), Floats("percentile_lower", (), "just above it"),
-        Floats("percentile_upper", (), "just below it"), Ints("lengths", (), "points per column"),
+        Floats("percentile_mapping", (), "at a point"), Floats("percentile_lower", (), "just below it"),
+        Floats("percentile_upper", (), "just above it"), Ints("lengths", (), "points per column"),
     ]
     shape = same_as(0)
     gradient = no_gradient
@@ -256,7 +274,7 @@ class BisectPercentile(Operator):
         for k, length in enumerate(lengths):
             rows = slice(start, start + length)
             points, at, above, below = (xp.asarray(list(table[rows]), dtype=raw_values.dtype) for table in (
-                percentile_raw, percentile_mapping, percentile_lower, percentile_upper))
+                percentile_raw, percentile_mapping, percentile_upper, percentile_lower))
             x = raw_values[:, k]
             y = _interpolated(xp, x, points, above, below)
             place = xp.clip(xp.searchsorted(points, x, side="left"), 0, length - 1)

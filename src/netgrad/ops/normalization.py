@@ -23,7 +23,7 @@ def _over_channel(x: Any) -> tuple[int, ...]:
     return (0, *range(2, x.ndim))
 
 
-def _require_vectors(size: int, **vectors: Any) -> None:
+def require_vectors(size: int, **vectors: Any) -> None:
     for name, v in vectors.items():
         require_shape(name, v, (size,), ", one number per channel")
 
@@ -71,7 +71,7 @@ class SpatialBN(Operator):
     def kernel(xp: Any, X: Any, scale: Any, bias: Any, mean: Any, var: Any, sums: Any, sumsq: Any, *, is_test: int,
                epsilon: float, order: str, momentum: float, num_batches: int, op: Any) -> Any:
         x = channels_first(xp, X, order)
-        _require_vectors(x.shape[1], scale=scale, bias=bias, mean=mean, var=var)
+        require_vectors(x.shape[1], scale=scale, bias=bias, mean=mean, var=var)
         if is_test:
             factor = scale / xp.sqrt(var + epsilon)
             shift = bias - mean * factor
@@ -82,7 +82,7 @@ class SpatialBN(Operator):
         if n == 0:
             return X, mean, var, xp.zeros_like(mean), xp.zeros_like(var)
         if num_batches > 1:
-            _require_vectors(x.shape[1], sums=sums, sumsq=sumsq)
+            require_vectors(x.shape[1], sums=sums, sumsq=sumsq)
             n *= num_batches
             batch_mean = sums / n
             batch_var = sumsq / n - batch_mean * batch_mean
@@ -109,7 +109,8 @@ class SpatialBN(Operator):
             return
         if op.num_outputs != 5:
             raise op.fail("in training it needs its five outputs, the saved statistics among them")
-        summed = [op.GI(1), op.GI(2)] if several else []
+        # whoever sums over the batches (data parallelism) writes the sums to the gradients' names before they are read
+        summed = [op.temp(op.input_name(k) + "_grad") for k in (1, 2)] if several else []
         op.emit("SpatialBNGradient", [op.I(0), op.I(1), op.GO(0), op.O(3), op.O(4), *summed], outputs)
 
 
@@ -133,7 +134,7 @@ class SpatialBNGradient(Operator):
                is_test: int, epsilon: float, order: str, num_batches: int) -> Any:
         require_shape("the output's gradient", dY, X.shape, ", the input's")
         x, dy = channels_first(xp, X, order), channels_first(xp, dY, order)
-        _require_vectors(x.shape[1], scale=scale, mean=mean, inv_std=inv_std)
+        require_vectors(x.shape[1], scale=scale, mean=mean, inv_std=inv_std)
         n = product(x.shape) // max(x.shape[1], 1)
         if n == 0:
             return xp.zeros_like(X), xp.zeros_like(scale), xp.zeros_like(scale)
@@ -182,7 +183,7 @@ class InstanceNorm(Operator):
 
     def kernel(xp: Any, input: Any, scale: Any, bias: Any, *, epsilon: float, order: str) -> Any:
         x = channels_first(xp, input, order)
-        _require_vectors(x.shape[1], scale=scale, bias=bias)
+        require_vectors(x.shape[1], scale=scale, bias=bias)
         flat = xp.reshape(x, (*x.shape[:2], product(x.shape[2:])))
         mean, inv_std = _moments(xp, flat, epsilon)
         Y = (flat - mean) * inv_std * xp.reshape(scale, (-1, 1)) + xp.reshape(bias, (-1, 1))
@@ -244,7 +245,7 @@ class GroupNorm(Operator):
     def kernel(xp: Any, X: Any, gamma: Any, beta: Any, *, group: int, num_groups: int | None, epsilon: float,
                order: str) -> Any:
         x = channels_first(xp, X, order)
-        _require_vectors(x.shape[1], gamma=gamma, beta=beta)
+        require_vectors(x.shape[1], gamma=gamma, beta=beta)
         flat = _in_groups(xp, x, num_groups or group)
         mean, inv_std = _moments(xp, flat, epsilon)
         normal = xp.reshape((flat - mean) * inv_std, x.shape)
@@ -368,7 +369,7 @@ class BatchMomentsGradient(Operator):
 
     def kernel(xp: Any, dmu: Any, dvar: Any, X: Any, *, order: str) -> Any:
         x = channels_first(xp, X, order)
-        _require_vectors(x.shape[1], dmu=dmu, dvar=dvar)
+        require_vectors(x.shape[1], dmu=dmu, dvar=dvar)
         n = max(product(x.shape) // max(x.shape[1], 1), 1)
         dX = (x * _per_channel(xp, 2 * dvar, x) + _per_channel(xp, dmu, x)) / n
         return channels_back(xp, dX, order)
@@ -400,6 +401,6 @@ class ChannelBackpropStats(Operator):
 
     def kernel(xp: Any, X: Any, mean: Any, inv_std: Any, output_grad: Any) -> Any:
         require_shape("the output's gradient", output_grad, X.shape, ", the input's")
-        _require_vectors(X.shape[1], mean=mean, inv_std=inv_std)
+        require_vectors(X.shape[1], mean=mean, inv_std=inv_std)
         normal = (X - _per_channel(xp, mean, X)) * _per_channel(xp, inv_std, X)
         return xp.sum(output_grad * normal, axis=_over_channel(X)), xp.sum(output_grad, axis=_over_channel(X))

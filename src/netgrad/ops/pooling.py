@@ -15,7 +15,7 @@ from netgrad.ops._windows import WINDOW, Placed, Window, join_dims, split_dims, 
 IMAGE = "(N, C, sizes) or, with order NHWC, (N, sizes, C); float; one to three sizes"
 
 
-def _placed(xp: Any, X: Any, order: str, op: Any) -> tuple[Any, Placed]:
+def place(xp: Any, X: Any, order: str, op: Any) -> tuple[Any, Placed]:
     first = channels_first(xp, X, order)
     if first.ndim < 3:
         raise ValueError(f"the input has shape {tuple(X.shape)}, expected {IMAGE}")
@@ -27,7 +27,7 @@ def _placed(xp: Any, X: Any, order: str, op: Any) -> tuple[Any, Placed]:
     return first, window.on(first.shape[2:])
 
 
-def _check_gradient(X: Any, dY: Any, at: Placed, order: str) -> None:
+def check_gradient(X: Any, dY: Any, at: Placed, order: str) -> None:
     batch, channels, _ = split_dims(TensorType(None, tuple(X.shape)), order)
     require_shape("the output's gradient", dY, join_dims(batch, channels, at.out, order), ", the output's")
 
@@ -72,7 +72,7 @@ class _PoolGradient(Operator, abstract=True):
 
 class _MaxPool(_Pool, abstract=True):
     def kernel(xp: Any, X: Any, *, order: str, op: Any) -> Any:
-        first, at = _placed(xp, X, order, op)
+        first, at = place(xp, X, order, op)
         if at.whole:
             return channels_back(xp, xp.max(first, axis=tuple(range(2, first.ndim)), keepdims=True), order)
         P = at.padded(xp, first, float("-inf"))
@@ -85,9 +85,9 @@ class _MaxPool(_Pool, abstract=True):
 
 class _MaxPoolGradient(_PoolGradient, abstract=True):
     def kernel(xp: Any, X: Any, Y: Any, dY: Any, *, order: str, op: Any) -> Any:
-        first, at = _placed(xp, X, order, op)
-        _check_gradient(X, Y, at, order)
-        _check_gradient(X, dY, at, order)
+        first, at = place(xp, X, order, op)
+        check_gradient(X, Y, at, order)
+        check_gradient(X, dY, at, order)
         Y, dY = channels_first(xp, Y, order), channels_first(xp, dY, order)
         P = at.padded(xp, first, float("-inf"))
         dP = xp.zeros_like(P)
@@ -100,7 +100,7 @@ class _AveragePool(_Pool, abstract=True):
     arguments = [*WINDOW, Bool("count_include_pad", False, "padding counts as elements of the window")]
 
     def kernel(xp: Any, X: Any, *, order: str, count_include_pad: bool, op: Any) -> Any:
-        first, at = _placed(xp, X, order, op)
+        first, at = place(xp, X, order, op)
         if at.whole:
             return channels_back(xp, xp.mean(first, axis=tuple(range(2, first.ndim)), keepdims=True), order)
         P = at.padded(xp, first)
@@ -115,8 +115,8 @@ class _AveragePoolGradient(_PoolGradient, abstract=True):
     arguments = [*WINDOW, Bool("count_include_pad", False)]
 
     def kernel(xp: Any, X: Any, Y: Any, dY: Any, *, order: str, count_include_pad: bool, op: Any) -> Any:
-        first, at = _placed(xp, X, order, op)
-        _check_gradient(X, dY, at, order)
+        first, at = place(xp, X, order, op)
+        check_gradient(X, dY, at, order)
         share = channels_first(xp, dY, order) / _counts(xp, at, dY, count_include_pad)
         dP = xp.zeros_like(at.padded(xp, first))
         for where in at.slices():
@@ -237,7 +237,7 @@ class LpPool(_Pool):
     gradient = emits("LpPoolGradient", "I0 O0 GO0", "GI0")
 
     def kernel(xp: Any, X: Any, *, order: str, p: float, op: Any) -> Any:
-        first, at = _placed(xp, X, order, op)
+        first, at = place(xp, X, order, op)
         P = at.padded(xp, xp.abs(first) ** p)
         total = 0
         for where in at.slices():
@@ -251,8 +251,8 @@ class LpPoolGradient(_PoolGradient):
     arguments = [*WINDOW, Float("p", 2.0)]
 
     def kernel(xp: Any, X: Any, Y: Any, dY: Any, *, order: str, p: float, op: Any) -> Any:
-        first, at = _placed(xp, X, order, op)
-        _check_gradient(X, dY, at, order)
+        first, at = place(xp, X, order, op)
+        check_gradient(X, dY, at, order)
         Y, dY = channels_first(xp, Y, order), channels_first(xp, dY, order)
         share = xp.where(Y > 0, dY / xp.where(Y > 0, Y, xp.ones_like(Y)) ** (p - 1), xp.zeros_like(Y))
         dP = xp.zeros_like(at.padded(xp, first))
