@@ -135,6 +135,19 @@ def test_python_scalars_do_not_change_a_dtype(xp):
             assert xp.dtype_name(array(xp, np.ones(shape), dtype) * 2.5 + 1) == dtype
 
 
+def test_a_kernel_placed_on_a_device_gets_its_inputs_there_and_makes_new_arrays_there():
+    torch = pytest.importorskip("torch")
+    seen = []
+
+    def kernel(xp, X, *, n):
+        seen.extend([X.device.type, xp.zeros(n).device.type, xp.from_numpy(np.ones(n)).device.type])
+        return X + xp.ones(n)
+
+    placed = backends.get("torch").on_device(kernel, torch.device("meta"))
+    assert placed(backends.get("torch").xp, torch.ones(3), n=3).device.type == "meta"
+    assert seen == ["meta"] * 3
+
+
 def test_every_override_serves_a_declared_operator_with_the_reference_signature(backend):
     from netgrad.graph import registry
     from netgrad.runtime.binding import signature_of

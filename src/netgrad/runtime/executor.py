@@ -254,6 +254,8 @@ def inherit(operator: caffe2_pb2.OperatorDef, net: caffe2_pb2.NetDef) -> caffe2_
 
 _bindings: dict[tuple[bytes, str], Binding] = {}
 _MOST_BINDINGS = 4096
+#: operators of more bytes (their arguments hold data) are bound anew each time instead of kept
+_LARGEST_KEPT = 1 << 16
 
 
 def bound(definition: caffe2_pb2.OperatorDef | bytes, backend: Backend) -> Binding:
@@ -265,5 +267,7 @@ def bound(definition: caffe2_pb2.OperatorDef | bytes, backend: Backend) -> Bindi
             found.preferred:  # never seen, or a user replaced the declaration, or prefers other engines now
         if len(_bindings) >= _MOST_BINDINGS:
             _bindings.clear()
-        found = _bindings[key] = bind(caffe2_pb2.OperatorDef.FromString(source), backend)
+        found = bind(caffe2_pb2.OperatorDef.FromString(source), backend)
+        if len(source) <= _LARGEST_KEPT:
+            _bindings[key] = found
     return found

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import array_api_compat.numpy as standard
 import numpy as np
 
 from netgrad.runtime import dtypes
+from netgrad.runtime.backends.numpy import special
 from netgrad.runtime.errors import BackendError, BadIndex
-
-_erf = np.frompyfunc(math.erf, 1, 1)
 
 
 def check_rows(index: np.ndarray, rows: int) -> None:
@@ -65,7 +63,7 @@ class Namespace:
     @staticmethod
     def erf(x: np.ndarray) -> np.ndarray:
         """The error function, of x's dtype and shape."""
-        return np.asarray(_erf(x)).astype(x.dtype)
+        return special.erf(x)
 
     @staticmethod
     def to_numpy(x: Any) -> np.ndarray:
