@@ -26,6 +26,7 @@ WINDOW = (
     Int("legacy_pad", NOTSET, "1: valid, 2: same (padding follows from the sizes), 3: Caffe's rounding up"),
     Bool("global_pooling", False, "the window is the whole image"),
     Str("order", "NCHW", "NCHW or NHWC: where the channels are"),
+    Int("group", 1, "convolutions: channels are split in so many groups that do not see each other"),
     Int("shared_buffer", 0, "ignored"), Bool("float16_compute", False, "ignored"),
 )
 

@@ -13,8 +13,7 @@ from netgrad.ops._windows import WINDOW, Placed, Window, join_dims, split_dims, 
 
 IMAGE = "(N, C, sizes) or, with order NHWC, (N, sizes, C); float"
 CONVOLUTION = (
-    *WINDOW, Int("group", 1, "channels are split in so many groups that do not see each other"),
-    Bool("no_bias", False), Bool("no_gradient_to_input", False, "the gradient of X is not computed"),
+    *WINDOW, Bool("no_bias", False), Bool("no_gradient_to_input", False, "the gradient of X is not computed"),
 )
 
 

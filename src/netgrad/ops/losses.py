@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from netgrad.graph.arguments import Bool, Float, Int, Str
-from netgrad.graph.declaration import In, Operator, Out, between, counts
+from netgrad.graph.declaration import In, Operator, Out, between
 from netgrad.graph.rules import Rule, emits
 from netgrad.graph.shapes import ShapeError, TensorType, same_as, scalar
 from netgrad.ops._arrays import (
@@ -319,24 +319,31 @@ class SoftmaxWithLoss(Operator):
         op.emit("SoftmaxWithLossGradient", [*map(op.I, range(op.num_inputs)), op.O(0), op.GO(1)], [op.GI(0)])
 
 
+def _loss_operands(rest: tuple[Any, ...]) -> tuple[Any, Any, Any]:
+    """Weights (None where there are none), softmax and the loss's gradient: what comes after logits and labels."""
+    if len(rest) not in (2, 3):
+        raise ValueError(f"it has {len(rest) + 2} inputs, expected logits, labels, weights (if any), softmax and dloss")
+    return rest[0] if len(rest) == 3 else None, rest[-2], rest[-1]
+
+
 class SoftmaxWithLossGradient(Operator):
     """dlogits = dloss scale weight (softmax - label) / (sum of weights)."""
 
     inputs = [In("logits", shape_only=True), In("labels"), In("weight_tensor", "absent where the loss has no weights"),
               In("softmax", "like logits"), In("dloss", "one element", optional=True)]
     outputs = [Out("dlogits", "like logits")]
-    num_inputs = counts(4, 5)
+    num_inputs = between(0, None)
     arguments = [*SOFTMAX]
     internal = True
     shape = same_as(0)
 
     def kernel(xp: Any, logits: Any, labels: Any, *rest: Any, label_prob: int, axis: int, scale: float,
                average_by_batch_size: bool) -> Any:
-        *weight_tensor, softmax, dloss = rest
+        weight_tensor, softmax, dloss = _loss_operands(rest)
         require_shape("the softmax", softmax, logits.shape, ", the logits'")
         require_size("the loss's gradient", dloss, 1)
         P = rows(xp, softmax, canonical_axis(axis, softmax.ndim))
-        weights = _row_weights(xp, weight_tensor[0] if weight_tensor else None, P)
+        weights = _row_weights(xp, weight_tensor, P)
         factor = xp.reshape(dloss, ()) * scale / _divisor(xp, weights, average_by_batch_size)
         if label_prob:
             require_shape("the labels", labels, softmax.shape, ", the logits'")
@@ -397,15 +404,15 @@ class SpatialSoftmaxWithLossGradient(Operator):
     inputs = [In("logits", shape_only=True), In("labels"), In("weight_tensor", "absent where the loss has no weights"),
               In("softmax", "like logits"), In("dloss", "one element", optional=True)]
     outputs = [Out("dlogits", "like logits")]
-    num_inputs = counts(4, 5)
+    num_inputs = between(0, None)
     arguments = [*SPATIAL]
     internal = True
     shape = same_as(0)
 
     def kernel(xp: Any, logits: Any, labels: Any, *rest: Any, scale: float, order: str) -> Any:
-        *weight_tensor, softmax, dloss = rest
+        weight_tensor, softmax, dloss = _loss_operands(rest)
         require_shape("the softmax", softmax, logits.shape, ", the logits'")
         require_size("the loss's gradient", dloss, 1)
-        hot, weights = _pixels(xp, softmax, labels, weight_tensor[0] if weight_tensor else None, order)
+        hot, weights = _pixels(xp, softmax, labels, weight_tensor, order)
         factor = xp.reshape(dloss, ()) * scale / _divisor(xp, weights, False)
         return (softmax - hot) * xp.expand_dims(weights * factor, axis=1)

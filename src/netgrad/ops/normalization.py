@@ -50,7 +50,7 @@ class SpatialBN(Operator):
         Out("mean", "updated running mean", optional=True, differentiable=False),
         Out("var", "updated running variance", optional=True, differentiable=False),
         Out("saved_mean", "mean of this batch", optional=True, differentiable=False),
-        Out("saved_inv_std", "1 / sqrt(variance of this batch + epsilon)", optional=True, differentiable=False),
+        Out("saved_var", "1 / sqrt(variance of this batch + epsilon)", optional=True, differentiable=False),
     ]
     num_inputs = counts(5, 7)
     num_outputs = counts(1, 5)
@@ -233,7 +233,7 @@ class GroupNorm(Operator):
 
     inputs = [In("X", IMAGE), In("gamma", "(C,)"), In("beta", "(C,)")]
     outputs = [Out("Y", "like X"), Out("mean", "(N, group)", optional=True),
-               Out("inv_std", "(N, group)", optional=True)]
+               Out("std", "1 / sqrt(variance + epsilon), (N, group)", optional=True)]
     num_outputs = counts(1, 3)
     arguments = [Int("group", 32), Int("num_groups", None, "another name of group"), Float("epsilon", 1e-5), ORDER,
                  Int("is_test", 1)]

@@ -12,6 +12,7 @@ from netgrad.graph.shapes import UNKNOWN, TensorType, same_as
 from netgrad.ops._arrays import array, channels_back, channels_first, require_shape
 from netgrad.ops._windows import WINDOW, Placed, Window, join_dims, split_dims, window_of
 
+POOL = (*WINDOW, Float("p", 2.0, "the norm of LpPool"))
 IMAGE = "(N, C, sizes) or, with order NHWC, (N, sizes, C); float; one to three sizes"
 
 
@@ -52,7 +53,7 @@ def _product(numbers: tuple[int, ...]) -> int:
 class _Pool(Operator, abstract=True):
     inputs = [In("X", IMAGE)]
     outputs = [Out("Y", "like X with fewer positions")]
-    arguments = [*WINDOW]
+    arguments = [*POOL]
 
     def shape(X: TensorType, order: str = "NCHW", **arguments: Any) -> TensorType:
         if X.rank is None:
@@ -65,7 +66,7 @@ class _Pool(Operator, abstract=True):
 class _PoolGradient(Operator, abstract=True):
     inputs = [In("X", IMAGE), In("Y", "the output"), In("dY", "like Y")]
     outputs = [Out("dX", "like X")]
-    arguments = [*WINDOW]
+    arguments = [*POOL]
     internal = True
     shape = same_as(0)
 
@@ -97,7 +98,7 @@ class _MaxPoolGradient(_PoolGradient, abstract=True):
 
 
 class _AveragePool(_Pool, abstract=True):
-    arguments = [*WINDOW, Bool("count_include_pad", False, "padding counts as elements of the window")]
+    arguments = [*POOL, Bool("count_include_pad", False, "padding counts as elements of the window")]
 
     def kernel(xp: Any, X: Any, *, order: str, count_include_pad: bool, op: Any) -> Any:
         first, at = place(xp, X, order, op)
@@ -112,7 +113,7 @@ class _AveragePool(_Pool, abstract=True):
 
 class _AveragePoolGradient(_PoolGradient, abstract=True):
     inputs = [In("X", IMAGE, shape_only=True), In("Y", "the output", shape_only=True), In("dY", "like Y")]
-    arguments = [*WINDOW, Bool("count_include_pad", False)]
+    arguments = [*POOL, Bool("count_include_pad", False)]
 
     def kernel(xp: Any, X: Any, Y: Any, dY: Any, *, order: str, count_include_pad: bool, op: Any) -> Any:
         first, at = place(xp, X, order, op)
@@ -180,7 +181,7 @@ class MaxPoolWithIndexGradient(Operator):
 
     inputs = [In("X", IMAGE, variadic=True, optional=True)]
     outputs = [Out("dX", "like X", variadic=True, optional=True)]
-    arguments = [*WINDOW]
+    arguments = [*POOL]
     internal = True
 
     def shape(*inputs: TensorType, **_: Any) -> TensorType:
@@ -233,7 +234,7 @@ class AveragePool3DGradient(_AveragePoolGradient):
 class LpPool(_Pool):
     """Y = (sum |x|^p)^(1/p) over every window."""
 
-    arguments = [*WINDOW, Float("p", 2.0)]
+    arguments = [*POOL]
     gradient = emits("LpPoolGradient", "I0 O0 GO0", "GI0")
 
     def kernel(xp: Any, X: Any, *, order: str, p: float, op: Any) -> Any:
@@ -248,7 +249,7 @@ class LpPool(_Pool):
 class LpPoolGradient(_PoolGradient):
     """dX = sum over windows of dY x |x|^(p-2) / Y^(p-1); zero where x is zero."""
 
-    arguments = [*WINDOW, Float("p", 2.0)]
+    arguments = [*POOL]
 
     def kernel(xp: Any, X: Any, Y: Any, dY: Any, *, order: str, p: float, op: Any) -> Any:
         first, at = place(xp, X, order, op)

@@ -19,7 +19,6 @@ class _LayerNorm(Operator, abstract=True):
               In("gamma", "a row; used with elementwise_affine", optional=True), In("beta", "a row", optional=True)]
     outputs = [Out("output", "like input"), Out("mean", "one number per row", gradient_ignored=True),
                Out("stddev", "sqrt(variance + epsilon), one number per row", gradient_ignored=True)]
-    num_inputs = counts(1, 3)
     arguments = [Int("axis", 1), Float("epsilon", 1e-5),
                  Bool("elementwise_affine", False, "scale and shift the result")]
 
@@ -52,6 +51,8 @@ class LayerNorm(_LayerNorm):
     Source: Ba et al. 2016, https://arxiv.org/abs/1607.06450.
     """
 
+    num_inputs = counts(1, 3)
+
     def gradient(op: Rule) -> None:
         affine = bool(op.arg("elementwise_affine", 0))
         if affine and op.num_inputs < 3:
@@ -62,6 +63,8 @@ class LayerNorm(_LayerNorm):
 
 class C10LayerNorm_DontUseThisOpYet(_LayerNorm):
     """LayerNorm under the name of an experiment; it has no gradient."""
+
+    num_inputs = counts(1, 3)
 
 
 class LayerNormGradient(Operator):
