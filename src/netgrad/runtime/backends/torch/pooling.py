@@ -20,7 +20,9 @@ def _fits(at: Placed, X: torch.Tensor) -> bool:
 
 def max_pool(xp: Any, X: Any, *, order: str, op: Any) -> Any:
     first, at = reference.place(xp, X, order, op)
-    if at.whole or not _fits(at, X):
+    # on the CPU, PyTorch also keeps the places of the maxima, which costs more than the few passes of a small window
+    small = at.elements <= 4 and X.device.type == "cpu"
+    if at.whole or small or not _fits(at, X):
         return reference.MaxPool.kernel(xp, X, order=order, op=op)
     pool = (torch.max_pool1d, torch.max_pool2d, torch.max_pool3d)[len(at.kernel) - 1]
     return channels_back(xp, pool(first, at.kernel, at.stride, at.heads), order)
