@@ -7,7 +7,7 @@ import sys
 import time
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from netgrad.graph.blob import BlobReference
@@ -127,7 +127,8 @@ kinds = ["call", "append", "input", "pop", "replace", "clear", "drop input", "re
 edit = st.tuples(st.sampled_from(kinds), blob, blob)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=300, deadline=None)
+@example([("call", "b0", "b0"), ("call", "b0", "b2"), ("replace", "b0", "b1"), ("append", "b1", "b0")])
 @given(st.lists(edit, max_size=12))
 def test_edits_by_hand_are_seen_at_the_next_call(edits):
     net = Net("edited")

@@ -41,6 +41,8 @@ class NetIndex:
         if self.net is not net or n_ops < self.n_ops or n_external < self.n_external:
             self.rebuild(net)
             return
+        if self.handed_out and self.check_tail():
+            return
         written = self.written
         for k in range(self.n_ops, n_ops):
             for name in ops[k].output:
@@ -58,7 +60,7 @@ class NetIndex:
     def is_written(self, name: str) -> bool:
         k = self.written.get(name)
         if k is None:
-            return self.handed_out and self._tail_was_replaced() and name in self.written
+            return self.handed_out and self.check_tail() and name in self.written
         if not self.handed_out or name in self.net.op[k].output:
             return True
         self.rebuild(self.net)
@@ -73,7 +75,7 @@ class NetIndex:
         self.rebuild(self.net)
         return name in self.external
 
-    def _tail_was_replaced(self) -> bool:
+    def check_tail(self) -> bool:
         """Rebuilds, and says so, where the last operator is not the one that was seen last: removed and another put."""
         if not self.n_ops:
             return False

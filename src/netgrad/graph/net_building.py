@@ -91,6 +91,11 @@ def _method(kind: OperatorType) -> Callable[..., Any]:
             index.catch_up(net)
         written, external = index.written, index.external
         if index.handed_out:
+            if position:
+                last = ops[position - 1].output
+                if len(last) != 1 or written.get(last[0]) != position - 1:
+                    index.check_tail()
+                    written, external = index.written, index.external
             for name in names:
                 k = written.get(name)
                 if k is not None and name in ops[k].output:

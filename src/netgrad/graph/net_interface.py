@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from netgrad.graph import operator as operators
 from netgrad.graph.argument_values import MakeArgument
 from netgrad.graph.blob import BlobReference, ScopedBlobReference
 from netgrad.graph.net_base import NetBase
@@ -83,7 +84,12 @@ class NetInterface(NetBase):
         from netgrad.autodiff.backward import add_gradient_operators
 
         self.refresh()
-        return add_gradient_operators(self, ys, skip=skip, **options)
+        forward = len(self._net.op)
+        gradients = add_gradient_operators(self, ys, skip=skip, **options)
+        if operators.immediate is not None:
+            for op in self._net.op[forward:]:
+                operators.immediate(op)
+        return gradients
 
     def ExplainGradient(self, blob: Any) -> Any:
         """Says why a blob has the gradient that it has, or none (see `netgrad.autodiff.explanation.explain`)."""

@@ -93,7 +93,7 @@ class OperatorType:
     def counts_are_right(self, n_in: int, n_out: int) -> bool:
         if (n_in, n_out) in self.right:
             return True
-        if self.declaration is None or schema._counts(self.declaration, n_in, n_out):
+        if self.declaration is None or schema.counts(self.declaration, n_in, n_out):
             return False
         self.right.add((n_in, n_out))
         return True

@@ -28,7 +28,7 @@ def check_operator(op: Any) -> list[str]:
     if declaration is None:
         return [unknown_type(op.type)]
     inputs, outputs = list(op.input), list(op.output)
-    return [*_counts(declaration, len(inputs), len(outputs)), *in_place(declaration, inputs, outputs),
+    return [*counts(declaration, len(inputs), len(outputs)), *in_place(declaration, inputs, outputs),
             *_arguments(declaration, op.arg)]
 
 
@@ -42,7 +42,8 @@ def _slots(slots: Sequence[Any]) -> str:
     return ", ".join(f"[{s.name}]" if s.optional else f"{s.name}..." if s.variadic else s.name for s in slots)
 
 
-def _counts(declaration: type[Operator], n_in: int, n_out: int) -> list[str]:
+def counts(declaration: type[Operator], n_in: int, n_out: int) -> list[str]:
+    """The problems with how many inputs and outputs there are."""
     problems = []
     for what, count, arity, slots in (("inputs", n_in, declaration.num_inputs, declaration.inputs),
                                       ("outputs", n_out, declaration.num_outputs, declaration.outputs)):
