@@ -13,6 +13,7 @@ from netgrad.autodiff import accumulate, encoding, python_rules, saving
 from netgrad.autodiff.errors import (
     MissingOutputGradientError,
     MissingRuleError,
+    NoGradientError,
     OverwrittenError,
     UnknownBlobError,
     YsTypeError,
@@ -21,7 +22,7 @@ from netgrad.autodiff.errors import (
 from netgrad.autodiff.forward import Forward
 from netgrad.autodiff.rule_context import Cotangent, RuleContext
 from netgrad.autodiff.verifier import Lost, Verifier, order_sums
-from netgrad.autodiff.walk import Walk
+from netgrad.autodiff.walk import Walk, counts_of
 from netgrad.graph import scope
 from netgrad.graph.blob import BlobReference
 from netgrad.graph.operator import GradientSlice
@@ -113,6 +114,8 @@ def build(ops: Sequence[Any], ys: Ys, *, wrt: Iterable[Any] | None = None, overw
         given = _start(walk, ys)
         walk.run()
         verifier = Verifier(walk, protected)
+        if not save:
+            verifier.given = given
         gradients: dict[str, Cotangent] | None = None
         plan = saving.Plan()
         if not share_results or verifier.watch():
@@ -124,7 +127,7 @@ def build(ops: Sequence[Any], ys: Ys, *, wrt: Iterable[Any] | None = None, overw
         return BackwardPass(walk, gradients, plan)
 
 
-def _verified(walk: Walk, verifier: Verifier, gradients: dict[str, Cotangent], given: list[int], plan: saving.Plan,
+def _verified(walk: Walk, verifier: Verifier, gradients: dict[str, Cotangent], given: Iterable[int], plan: saving.Plan,
               save: bool) -> dict[str, Cotangent]:
     """Lets the verifier mend names and, if wanted, puts overwritten values aside; returns the map as it then is."""
     results = [v for g in gradients.values() for v in (g if isinstance(g, tuple) else (g,))]
@@ -167,8 +170,8 @@ def _check_stops(forward: Forward) -> None:
                     "operators that come after it read its output, or remove it")
 
 
-def _start(walk: Walk, ys: Ys) -> list[int]:
-    """Enters the ys; returns the values of given gradients."""
+def _start(walk: Walk, ys: Ys) -> dict[int, int]:
+    """Enters the ys; returns the values of given gradients, each with the forward value that it belongs to."""
     if not isinstance(ys, (list, dict)):
         raise YsTypeError(f"ys should either be a list or a dict, not {type(ys).__name__}")
     forward = walk.forward
@@ -181,15 +184,15 @@ def _start(walk: Walk, ys: Ys) -> list[int]:
             continue
         seen[name] = gradient
         entries.append((forward.current[name], gradient, _fill_name(y, name)))
-    given: list[int] = []
+    given: dict[int, int] = {}
     prepared: list[tuple[int, Any, str]] = []
     for value, gradient, fill_name in entries:
         if isinstance(gradient, GradientSlice):
             gradient = (_outside(forward, str(gradient.indices)), _outside(forward, str(gradient.values)))
-            given.extend(gradient)
+            given.update(dict.fromkeys(gradient, value))
         elif gradient is not None:
             gradient = _outside(forward, str(gradient))
-            given.append(gradient)
+            given[gradient] = value
         prepared.append((value, gradient, fill_name))
     device = scope.CurrentDeviceScope()
     rest = encoding.argument_fields({"value": 1.0}) + (encoding.device_field(device) if device is not None else "")
@@ -226,7 +229,7 @@ def _outside(forward: Forward, name: str) -> int:
     return forward.add_external(name) if known is None else known
 
 
-def _separate(walk: Walk, gradients: dict[str, Cotangent], given: list[int]) -> None:
+def _separate(walk: Walk, gradients: dict[str, Cotangent], given: Iterable[int]) -> None:
     """Gives every blob of the map a gradient of its own: what is shared is copied."""
     seen = set(given)
     for blob, gradient in gradients.items():
@@ -295,7 +298,7 @@ class GradientMap(MutableMapping[Any, Any]):
             gradient = self._names[key]
         except KeyError:
             reason = f": {self.explain(key)}" if self.explain is not None else ""
-            raise KeyError(f"{key!r} has no gradient{reason}") from None
+            raise NoGradientError(f"{key!r} has no gradient{reason}") from None
         if isinstance(gradient, str):
             gradient = BlobReference(gradient)
         elif type(gradient) is tuple:
@@ -402,6 +405,7 @@ def _given(gradient: Any) -> Any:
 def rule_of_one(op: Any, g_output: Sequence[Any]) -> tuple[list[Any], list[Any]]:
     """Applies the rule of one operator outside of any net; see `GradientRegistry.GetGradientForOp`."""
     walk = Walk([op])
+    walk.in_pass = False
     forward = walk.forward
     gos: list[Cotangent | None] = []
     for gradient in g_output:
@@ -415,6 +419,8 @@ def rule_of_one(op: Any, g_output: Sequence[Any]) -> tuple[list[Any], list[Any]]
     try:
         if rule is None:
             raise NoRule(python_rules.why_none(op.type))
+        if problems := counts_of(op.type, len(op.input), len(op.output)):
+            raise NoRule(f"it does not pass its schema: {'; '.join(problems)}")
         rule(context)
     except GradientNotProvided as missing:
         raise MissingOutputGradientError(

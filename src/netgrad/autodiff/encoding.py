@@ -15,6 +15,7 @@ from netgrad.proto import caffe2_pb2
 # tags of OperatorDef: (field number << 3) | wire type
 _INPUT, _OUTPUT, _TYPE, _ARG, _DEVICE, _ENGINE = "\x0a", "\x12", "\x22", "\x2a", "\x32", "\x3a"
 IS_GRADIENT = "\x48\x01"
+_EMPTY_NAME = "\x1a\x00"
 _NET_OP = "\x12"
 
 
@@ -86,7 +87,8 @@ def sized(name: str) -> str:
 
 @lru_cache(maxsize=4096)
 def type_field(type: str) -> str:
-    return _TYPE + sized(type)
+    """The type, after a name that is set but empty: what Caffe2's own operators have."""
+    return _EMPTY_NAME + _TYPE + sized(type)
 
 
 def _argument(name: str, value: Any) -> str:

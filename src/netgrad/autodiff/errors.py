@@ -34,6 +34,12 @@ class UnknownBlobError(GradientError, ValueError, KeyError):
     __str__ = RuntimeError.__str__  # KeyError's would print the repr
 
 
+class NoGradientError(KeyError):
+    """A blob was looked up in a map of gradients and has none; the message says why."""
+
+    __str__ = RuntimeError.__str__  # KeyError's would print the repr
+
+
 class IgnoredGradientWarning(UserWarning):
     """A gradient reaches an output for which its operator's rule has no term; Caffe2 dropped it without a word."""
 

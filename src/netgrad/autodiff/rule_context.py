@@ -61,6 +61,10 @@ class RuleContext:
     def num_outputs(self) -> int:
         return len(self.outs)
 
+    @property
+    def in_pass(self) -> bool:
+        return self.walk.in_pass
+
     def _parsed(self) -> dict[str, Any]:
         if self._arguments is None:
             self._arguments = {a.name: value_of(a) for a in self.op.arg}

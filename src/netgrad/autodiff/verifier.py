@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from netgrad.autodiff.errors import OverwrittenError
 from netgrad.graph import registry
 
 if TYPE_CHECKING:
@@ -73,6 +74,9 @@ class Verifier:
         self._displaced: dict[int, int] = {}
         self._makers: dict[int, int] | None = None
         self._sums = set(walk.sums)
+        #: value of a given gradient -> the forward value whose gradient it is; a pass that would write over it as the
+        #: gradient of an earlier, unrelated version of the same blob is refused
+        self.given: dict[int, int] = {}
 
     @property
     def fresh(self) -> Names:
@@ -110,6 +114,8 @@ class Verifier:
                 if before is not None:
                     if value not in pinned and value != walk.unwanted and (
                             before < forward_size or before in late or not self._may_overwrite(position, k, before)):
+                        if before in self.given:
+                            self._check_given(before)
                         names[value] = self.fresh.fresh(names[value])
                     else:
                         displaced[value] = before
@@ -155,6 +161,20 @@ class Verifier:
             holds[names[changed]] = changed
         if holder == value:
             holds[name] = value
+
+    def _check_given(self, gradient: int) -> None:
+        """Refuses a given gradient that bears the name which the gradient of another version of its blob would have."""
+        walk = self.walk
+        forward, value = walk.forward, self.given[gradient]
+        blob, name = walk.names[value], walk.names[gradient]
+        maker = forward.producer.get(value)
+        older = forward.older.get(value)
+        if name != walk.gradient_name(blob) or maker is None or older is None or older in forward.ins[maker]:
+            return
+        raise OverwrittenError(
+            f"{name!r} is given as the gradient of version {forward.version(value)} of {blob!r}, and is what the gradient "
+            f"of its version {forward.version(older)} would be called, which is another value.\nHistory of {blob!r}:\n"
+            f"{forward.history(blob, walk.line_of)}\nGive the gradient another name, or ask with overwritten=\"save\".")
 
     def _may_overwrite(self, position: int, output: int, operand: int) -> bool:
         """Whether an emitted operator may write an output over what its name holds: unless its schema forbids it."""

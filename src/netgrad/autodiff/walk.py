@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from operator import itemgetter
 from typing import Any, NamedTuple
 
@@ -18,6 +19,7 @@ from netgrad.autodiff.errors import IgnoredGradientWarning, MissingRuleError, de
 from netgrad.autodiff.forward import Forward
 from netgrad.autodiff.rule_context import Cotangent, RuleContext
 from netgrad.graph import registry
+from netgrad.graph.schema import counts, in_place
 from netgrad.graph.rules import Emits, GradientNotProvided, NoGradient, NoRule, pass_through
 
 _NOT_SEEN: Any = object()
@@ -72,6 +74,13 @@ def compile_template(rule: Emits, num_inputs: int, num_outputs: int) -> Template
                     tuple(k for k in range(num_inputs) if k not in targets))
 
 
+@lru_cache(maxsize=4096)
+def counts_of(type: str, num_inputs: int, num_outputs: int) -> list[str]:
+    """What a declaration has against these numbers of inputs and outputs."""
+    declaration = registry.find(type)
+    return [] if declaration is None else counts(declaration, num_inputs, num_outputs)
+
+
 class Walk:
     """One backward pass in the making.
 
@@ -90,6 +99,8 @@ class Walk:
         self.fill_missing = fill_missing
         self.bridge_devices = bridge_devices
         self.line_of = line_of
+        #: False where a rule is applied to one operator outside of any net
+        self.in_pass = True
         self.emitted = Emitted()
         #: operators that write a name which had a value before
         self.rebinds = set(forward.rebinds)
@@ -241,6 +252,8 @@ class Walk:
     def _template(self, type: str, num_inputs: int, num_outputs: int) -> Template | None:
         """The compiled form of a rule, where it has one and all gradients are wanted."""
         rule = self._rule(type)
+        if counts_of(type, num_inputs, num_outputs):
+            return None  # asking it in the general way finds what is wrong
         return compile_template(rule, num_inputs, num_outputs) if isinstance(rule, Emits) and self.wanted is None else None
 
     def _rule(self, type: str) -> Any:
@@ -258,6 +271,12 @@ class Walk:
         if rule is pass_through and wanted is None and len(gos) == 1:
             for value in ins:
                 self.contribute(value, (gos[0], False, index))  # type: ignore[arg-type]
+            return
+        problems = counts_of(op.type, len(ins), len(gos))
+        if index in self.rebinds and (declaration := registry.find(op.type)) is not None:
+            problems = problems + in_place(declaration, op.input[:], op.output[:])
+        if problems:
+            self.refuse(index, op, f"it does not pass its schema: {'; '.join(problems)}", len(self.names))
             return
         context = RuleContext(self, index, op, gos)
         had = [g is not None for g in gos]

@@ -13,8 +13,6 @@ from typing import Any, ClassVar
 
 from netgrad.graph import registry
 from netgrad.graph.arguments import Arg
-from netgrad.graph.rules import RuleFunction
-from netgrad.graph.shapes import ShapeFunction
 
 
 @dataclass(frozen=True)
@@ -123,20 +121,20 @@ class Operator:
     shares: ClassVar[frozenset[tuple[int, int]] | set[tuple[int, int]]] = frozenset()
 
     #: shapes and dtypes of the outputs; None: not known before the run
-    shape: ClassVar[ShapeFunction | None] = None
+    shape: ClassVar[Any] = None  # a ShapeFunction
     #: whether an in-place use leaves the blob's shape as it was; derived from `shape` unless set
     inplace_keeps_shape: ClassVar[bool | None] = None
     #: computes the outputs: kernel(xp, *inputs, **arguments); None: this operator cannot run (yet)
     kernel: ClassVar[Callable[..., Any] | None] = None
     #: the gradient rule; None: there is none
-    gradient: ClassVar[RuleFunction | None] = None
+    gradient: ClassVar[Any] = None  # a RuleFunction; said so, type checkers would take it for a method
     #: for operators that gradient rules emit: which inputs are read for their shape alone, where that depends on the
     #: arguments (else the inputs say so): shape_only(arguments, number of inputs) -> positions
     shape_only: ClassVar[Callable[[Mapping[str, Any], int], frozenset[int] | set[int]] | None] = None
     #: whether all outputs have one shape, by the arguments (equal parts of a Split): outputs_alike(arguments, inputs)
     outputs_alike: ClassVar[Callable[[Mapping[str, Any], int], bool] | None] = None
     #: the forward-mode rule, for later: tangents of the outputs from those of the inputs
-    tangent: ClassVar[RuleFunction | None] = None
+    tangent: ClassVar[Any] = None
     #: lowering to standard ONNX, for later
     onnx: ClassVar[Callable[..., Any] | None] = None
 

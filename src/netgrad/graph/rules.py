@@ -38,6 +38,10 @@ class Rule(Protocol):
     copy_engine: bool
     copy_device: bool
 
+    @property
+    def in_pass(self) -> bool:
+        """Whether the rule is applied within a backward pass, where lost values are noticed, or to one operator alone."""
+
     def arg(self, name: str, default: Any = None) -> Any:
         """The value of an argument of the forward operator, as Python; ``default`` when it is absent."""
 

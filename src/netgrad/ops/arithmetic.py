@@ -54,6 +54,7 @@ class AddGradient(BinaryGradient):
     """dA = dC and dB = dC, each summed over the axes its operand was broadcast along."""
 
     inputs = [In("dC", "shape of C"), In("A", shape_only=True), In("B", shape_only=True)]
+    shares = {(0, 0), (0, 1)}
     kernel = elementwise_gradient(lambda xp, dC, A, B: (dC, dC))
 
 
@@ -71,6 +72,7 @@ class SubGradient(BinaryGradient):
     """dA = dC and dB = -dC, each summed over the axes its operand was broadcast along."""
 
     inputs = [In("dC", "shape of C"), In("A", shape_only=True), In("B", shape_only=True)]
+    shares = {(0, 0)}
 
     def kernel(xp: Any, dC: Any, A: Any, B: Any, *, op: Any, broadcast: bool, axis: int, axis_str: str,
                order: str) -> Any:
@@ -161,11 +163,10 @@ class Pow(Operator):
 
 
 def _power_gradient(op: Rule) -> None:
-    """dX = exponent X^(exponent - 1) dY; in place, X^(exponent - 1) is a power of Y."""
+    """dX = exponent X^(exponent - 1) dY; in place, X^(exponent - 1) is a power of Y, unless Y has lost X's sign."""
     exponent = float(op.arg("exponent"))
-    if op.input_name(0) == op.output_name(0):
-        if exponent == 0:
-            raise op.fail("X^0 computed in place has lost X: write Y to a name of its own")
+    in_place = op.input_name(0) == op.output_name(0)
+    if in_place and exponent != 0 and not (op.in_pass and exponent % 2 == 0):
         op.emit("Pow", [op.O(0)], [op.GI(0)], exponent=(exponent - 1) / exponent)
     else:
         op.emit("Pow", [op.I(0)], [op.GI(0)], exponent=exponent - 1)
@@ -175,8 +176,6 @@ def _power_gradient(op: Rule) -> None:
 
 def _tensor_power_gradient(op: Rule) -> None:
     """dX = exponent X^(exponent - 1) dY and dexponent = log(X) Y dY, the latter folded to the exponent's shape."""
-    if op.output_name(0) in (op.input_name(0), op.input_name(1)):
-        raise op.fail("with a tensor as exponent it cannot be differentiated in place: write Y to a name of its own")
     laid: dict[str, Any] = {}
     if op.has_arg("broadcast"):
         where = {"axis": op.arg("axis", -1), "axis_str": op.arg("axis_str", ""), "order": op.arg("order", "NCHW")}

@@ -120,6 +120,9 @@ class Split(Operator):
     shares = views_of_first()
     gradient = _concat_split
 
+    def outputs_alike(arguments: Any, inputs: int) -> bool:
+        return inputs == 1 and not arguments["split"]
+
     def kernel(xp: Any, input: Any, split: Any = None, *, axis: int | None, add_axis: bool, order: str,
                split_argument: Any, op: Any) -> Any:
         place = canonical_axis(_channel_axis(axis, order), input.ndim)
