@@ -89,11 +89,11 @@ def at_unsorted_ids(reduce: Reduce) -> Kernel:
     return kernel
 
 
-def slice_of(type: str, *operands: int, indices: int) -> Callable[[Rule], None]:
+def slice_of(type: str, *operands: int, indices: int, weighted: bool = False) -> Callable[[Rule], None]:
     """The rule: the table's gradient is (``indices``, values), the values made by ``type`` from the inputs
     ``operands``, where -1 stands for the output's gradient."""
     def rule(op: Rule) -> None:
-        if op.arg("grad_on_weights", 0):
+        if weighted:
             refuse_grad_on_weights(op)
         op.emit(type, [op.GO(0) if k == -1 else op.I(k) for k in operands], [op.GI_values(0)])
         op.set_GI_slice(0, op.I(indices), op.GI_values(0))
@@ -255,7 +255,7 @@ class SparseSortedSegmentWeightedSum(SegmentReduction):
 
     inputs = [TABLE, SCALARS, INDICES, SORTED_IDS]
     arguments = [GRAD_ON_WEIGHTS]
-    gradient = slice_of("SortedSegmentWeightedSumGradient", 1, -1, 3, indices=2)
+    gradient = slice_of("SortedSegmentWeightedSumGradient", 1, -1, 3, indices=2, weighted=True)
 
     def kernel(xp: Any, DATA: Any, SCALARS: Any, INDICES: Any, SEGMENT_IDS: Any) -> Any:
         rows = weighted(xp, lookup(xp, DATA, INDICES), SCALARS)
@@ -302,7 +302,7 @@ class SparseUnsortedSegmentWeightedSum(UnsortedReduction):
 
     inputs = [TABLE, SCALARS, INDICES, UNSORTED_IDS]
     arguments = [NUM_SEGMENTS, GRAD_ON_WEIGHTS]
-    gradient = slice_of("UnsortedSegmentWeightedSumGradient", 1, -1, 3, indices=2)
+    gradient = slice_of("UnsortedSegmentWeightedSumGradient", 1, -1, 3, indices=2, weighted=True)
 
     def kernel(xp: Any, DATA: Any, SCALARS: Any, INDICES: Any, SEGMENT_IDS: Any, *, num_segments: int) -> Any:
         rows = weighted(xp, lookup(xp, DATA, INDICES), SCALARS)

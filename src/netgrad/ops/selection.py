@@ -7,7 +7,7 @@ from typing import Any
 
 from netgrad.graph.arguments import Int
 from netgrad.graph.declaration import In, Operator, Out, between, multiple_of
-from netgrad.graph.rules import emits, forbidden, no_gradient
+from netgrad.graph.rules import Rule, emits, forbidden, no_gradient
 from netgrad.graph.shapes import TensorType, same_as
 from netgrad.ops._rows import arange_like, as_index, check_indices, rows_like, rows_of, spread
 
@@ -125,7 +125,7 @@ class BooleanMask(Operator):
     inputs = [In("data", "(N, ...)"), In("mask", "(N,) bool")]
     outputs = [Out("masked_data", "(rows that are left, ...)"),
                Out("masked_indices", "int64", optional=True, differentiable=False)]
-    gradient = emits("BooleanMaskGradient", "I1 GO0", "GI0", copy_arguments=False)
+    gradient = emits("BooleanMaskGradient", "I1 GO0", "GI0")
     strings = True
 
     def shape(data: TensorType, mask: TensorType) -> tuple[TensorType, ...]:
@@ -209,7 +209,14 @@ class CopyRowsToTensor(Operator):
     outputs = [Out("output_tensor", "the tensor, with its rows replaced")]
     inplace_required = {(0, 0)}
     shape = same_as(0)
-    gradient = emits("CopyRowsToTensorGradient", "GO0", "GI0")
+
+    def gradient(op: Rule) -> None:
+        if op.is_sparse_GO(0):
+            for part, gradient in zip(op.GO_slice(0), (op.GI_indices(0), op.GI_values(0)), strict=True):
+                op.emit("CopyRowsToTensorGradient", [part], [gradient])
+            op.set_GI_slice(0, op.GI_indices(0), op.GI_values(0))
+        else:
+            op.emit("CopyRowsToTensorGradient", [op.GO(0)], [op.GI(0)])
 
     def kernel(xp: Any, input_tensor: Any, indices: Any, row: Any) -> Any:
         if tuple(row.shape) != tuple(input_tensor.shape[1:]):
