@@ -414,6 +414,7 @@ class Im2Col(Operator):
     inputs = [In("X", IMAGE)]
     outputs = [Out("Y", "(N, C x kernel elements, positions) or, with order NHWC, (N, positions, kernel elements x C)")]
     arguments = [*WINDOW]
+    shares = {(0, 0)}
     gradient = emits("Col2Im", "GO0 I0", "GI0")
 
     def shape(X: TensorType, order: str = "NCHW", **arguments: Any) -> TensorType:

@@ -102,6 +102,7 @@ class PadImageGradient(_Pads):
 
     inputs = [In("dY", IMAGE)]
     outputs = [Out("dX", "like dY, smaller")]
+    shares = {(0, 0)}
     internal = True
 
     def shape(dY: TensorType, *, order: str = "NCHW", **arguments: Any) -> TensorType:

@@ -344,6 +344,7 @@ class ChannelShuffle(Operator):
     inputs = [In("X", "(N, C, ...) or (N, ..., C)")]
     outputs = [Out("Y", "like X")]
     arguments = [Int("group", 1, "must divide the channels"), Str("order", "NCHW"), *_CONVOLUTION_ARGUMENTS]
+    shares = {(0, 0)}
     shape = same_as(0)
     gradient = emits("ChannelShuffleGradient", "GO0", "GI0")
 
@@ -357,6 +358,7 @@ class ChannelShuffleGradient(Operator):
     inputs = [In("dY")]
     outputs = [Out("dX", "like dY")]
     arguments = ChannelShuffle.arguments
+    shares = {(0, 0)}
     shape = same_as(0)
     internal = True
 

@@ -140,6 +140,8 @@ class GatherPadding(Operator):
 
     def shape(data_in: TensorType, *others: TensorType, **widths: int) -> tuple[TensorType, ...]:
         row = data_in.with_dims(None if data_in.dims is None else data_in.dims[1:])
+        if not any(_widths(widths["padding_width"], widths["end_padding_width"])):
+            row = TensorType("int64", ())
         return row, row
 
     def kernel(xp: Any, data_in: Any, lengths: Any, *, padding_width: int, end_padding_width: int, op: Any) -> Any:

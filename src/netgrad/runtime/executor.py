@@ -40,8 +40,8 @@ Blobs = MutableMapping[str, Any]
 class Step:
     """One operator of one net in one workspace."""
 
-    __slots__ = ("absent", "array_type", "backend", "binding", "blobs", "call", "host_call", "inputs", "outputs",
-                 "plain")
+    __slots__ = ("absent", "array_type", "backend", "binding", "blobs", "call", "host_call", "inputs",
+                 "on_numpy", "outputs", "plain")
 
     def __init__(self, binding: Binding, backend: Backend, workspace: Workspace) -> None:
         arguments = dict(binding.arguments)
@@ -57,6 +57,7 @@ class Step:
         #: whether the kernel computes with the backend's arrays
         self.plain = not binding.host
         self.call: Callable[..., Any] = functools.partial(binding.kernel, binding.xp, **arguments)
+        self.on_numpy = self.array_type is np.ndarray  # where strings have the type of numbers
         #: the same on NumPy, for strings and opaque blobs
         self.host_call = self.call
         if binding.strings and not binding.host:
@@ -87,7 +88,7 @@ class Step:
         if len(results) < len(outputs):
             raise BadOutput(f"its kernel made {len(results)} outputs of the {len(outputs)} asked for")
         for value in results:
-            if type(value) is not array_type:
+            if type(value) is not array_type or (self.on_numpy and value.dtype.hasobject):
                 plain = False
         if not plain:
             results = self._accept(results)
