@@ -96,7 +96,8 @@ def _lanes(proto: Any, ssa: Any) -> list[int]:
     if not marked:
         return [FORWARD] * len(ops)
     first, last = marked[0], marked[-1]
-    gradients, found, lanes = set(marked), set(), []
+    gradients, found = set(marked), set[Version]()
+    lanes: list[int] = []
     for k, (read, written) in enumerate(ssa):
         if k < first:
             lane = FORWARD

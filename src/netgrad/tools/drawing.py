@@ -158,9 +158,10 @@ class _Picture:
 
     def svg(self) -> str:
         counts = f"{len(self.lines)} operators, {len({pill.version[0] for pill in self.shown.blobs})} blobs"
+        size = f"{self.width:.0f}", f"{self.height:.0f}"
         self.parts = [
-            f'<svg xmlns="http://www.w3.org/2000/svg" class="netgrad" width="{self.width:.0f}" height="{self.height:.0f}" '
-            f'viewBox="0 0 {self.width:.0f} {self.height:.0f}" font-family={quoteattr(FONT)}>',
+            f'<svg xmlns="http://www.w3.org/2000/svg" class="netgrad" width="{size[0]}" height="{size[1]}" '
+            f'viewBox="0 0 {size[0]} {size[1]}" font-family={quoteattr(FONT)}>',
             f"<title>{escape(self.title)}</title>",
             f"<style>\n{STYLE}\n</style>",
             '<rect width="100%" height="100%" fill="#fff"/>',

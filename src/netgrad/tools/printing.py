@@ -147,6 +147,7 @@ def _argument(argument: Any) -> tuple[str, str, list[Any]]:
 
 
 def _value(field: str, value: Any) -> str:
+    form: Any
     if field in {"f", "floats"}:
         form = short_float
     elif field in {"s", "strings"}:

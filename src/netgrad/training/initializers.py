@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from netgrad.graph.blob import BlobReference, ScopedBlobReference
-from netgrad.graph.operator import DataType
+from netgrad.proto.caffe2_pb2 import TensorProto
 from netgrad.training.parameters import ParameterInfo
 
 #: an operator type and its arguments
@@ -60,7 +60,7 @@ class PseudoFP16Initializer(Initializer):
     def create_param(self, param_name: Any, init_net: Any, shape: Sequence[int]) -> ParameterInfo:
         full = self._fill(init_net, param_name + "_fp32", shape)
         half = init_net.FloatToHalf(full, param_name)
-        return ParameterInfo(None, half, shape=shape, blob_copy={DataType.FLOAT: full})
+        return ParameterInfo(None, half, shape=shape, blob_copy={TensorProto.FLOAT: full})
 
 
 class ReversePseudoFP16Initializer(Initializer):
@@ -69,7 +69,7 @@ class ReversePseudoFP16Initializer(Initializer):
     def create_param(self, param_name: Any, init_net: Any, shape: Sequence[int]) -> ParameterInfo:
         full = self._fill(init_net, param_name, shape)
         half = init_net.FloatToHalf(full, param_name + "_fp16")
-        return ParameterInfo(None, full, shape=shape, blob_copy={DataType.FLOAT16: half})
+        return ParameterInfo(None, full, shape=shape, blob_copy={TensorProto.FLOAT16: half})
 
 
 def update_initializer(

@@ -6,14 +6,14 @@ from typing import Any
 
 from netgrad.graph import scope
 from netgrad.graph.device import CPU, DeviceOption, IsGPUDeviceType
-from netgrad.graph.operator import DataType
+from netgrad.proto.caffe2_pb2 import TensorProto
 
 
 def iter(model: Any, blob_out: Any, **kwargs: Any) -> Any:
     """A counter of runs, int64 [1], on the CPU."""
     kwargs.pop("device_option", None)
     model.param_init_net.ConstantFill(
-        [], blob_out, shape=[1], value=0, dtype=DataType.INT64, device_option=DeviceOption(CPU, 0), **kwargs
+        [], blob_out, shape=[1], value=0, dtype=TensorProto.INT64, device_option=DeviceOption(CPU, 0), **kwargs
     )
     return model.net.Iter(blob_out, blob_out, **kwargs)
 

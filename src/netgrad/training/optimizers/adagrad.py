@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from netgrad.graph.operator import GradientSlice
-from netgrad.training.optimizers.adam import row_fill
-from netgrad.training.optimizers.base import Optimizer
+from netgrad.training.optimizers.base import Optimizer, known_shape, row_fill
 from netgrad.training.parameters import ParameterInfo
 
 
@@ -84,7 +83,8 @@ class AdagradOptimizer(Optimizer):
         options: dict[str, Any] = {"epsilon": self.epsilon}
         if not sparse:
             options["decay"] = float(self.decay)
-        if self.weight_decay > 0 and (param_info.shape is None or len(param_info.shape) > 1):
+        shape = known_shape(param_init_net, param_info)
+        if self.weight_decay > 0 and (shape is None or len(shape) > 1):
             options["weight_decay"] = self.weight_decay
         options["engine"] = self.engine
         outputs = [param, squares]

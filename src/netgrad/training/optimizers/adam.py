@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from netgrad.graph.operator import GradientSlice
-from netgrad.training.optimizers.base import Optimizer
+from netgrad.training.optimizers.base import Optimizer, row_fill
 from netgrad.training.parameters import ParameterInfo
 
 
@@ -97,13 +97,3 @@ class AdamOptimizer(Optimizer):
 
     def scale_learning_rate(self, scale: float) -> None:
         self.alpha *= scale
-
-
-def row_fill(param_init_net: Any, param_info: ParameterInfo, suffix: str) -> Any:
-    """Zeros, one per row of a parameter: of the shape that is known, else of the one it has when the init net runs."""
-    param = param_info.blob
-    if param_info.shape is not None:
-        return param_init_net.ConstantFill([], f"{param}{suffix}", shape=[param_info.shape[0]], value=0.0)
-    shape = param_init_net.Shape(param, f"{param}_shape")
-    rows = param_init_net.Slice([shape], f"{shape}_numrows", starts=[0], ends=[1])
-    return param_init_net.ConstantFill(rows, f"{param}{suffix}", input_as_shape=1, value=0.0)

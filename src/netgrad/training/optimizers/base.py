@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import copy
 from collections import defaultdict
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from netgrad.graph import scope
 from netgrad.graph.blob import BlobReference
 from netgrad.graph.device import CPU, DeviceOption, IsGPUDeviceType
-from netgrad.graph.operator import DataType, GradientSlice
+from netgrad.graph.operator import GradientSlice
+from netgrad.proto.caffe2_pb2 import TensorProto
 from netgrad.training.parameters import ParameterInfo
 
 OPTIMIZER_ITERATION_NAME = "optimizer_iteration"
@@ -181,6 +183,26 @@ def current_device() -> Any:
     return scope.CurrentDeviceScope() or DeviceOption(CPU)
 
 
+def known_shape(param_init_net: Any, param_info: ParameterInfo) -> Sequence[int] | None:
+    """A parameter's shape, as far as it is known before the init net runs."""
+    if param_info.shape is not None:
+        return param_info.shape
+    from netgrad.runtime.inference import InferShapesAndTypes
+
+    return InferShapesAndTypes([param_init_net])[0].get(param_info.name)
+
+
+def row_fill(param_init_net: Any, param_info: ParameterInfo, suffix: str) -> Any:
+    """Zeros, one per row of a parameter: of the shape that is known, else of the one it has when the init net runs."""
+    param = param_info.blob
+    shape = known_shape(param_init_net, param_info)
+    if shape is not None:
+        return param_init_net.ConstantFill([], f"{param}{suffix}", shape=[shape[0]], value=0.0)
+    dims = param_init_net.Shape(param, f"{param}_shape")
+    rows = param_init_net.Slice([dims], f"{dims}_numrows", starts=[0], ends=[1])
+    return param_init_net.ConstantFill(rows, f"{param}{suffix}", input_as_shape=1, value=0.0)
+
+
 def _on_gpu() -> bool:
     return IsGPUDeviceType(current_device().device_type)
 
@@ -193,7 +215,7 @@ def BuildUniqueMutexIter(
     if init_net.BlobIsDefined(iter):
         return init_net.GetBlobRef(iter)
     with scope.DeviceScope(DeviceOption(CPU, extra_info=["device_type_override:cpu"])):
-        iteration = init_net.ConstantFill([], iter, shape=[1], value=iter_val, dtype=DataType.INT64)
+        iteration = init_net.ConstantFill([], iter, shape=[1], value=iter_val, dtype=TensorProto.INT64)
         mutex = init_net.CreateMutex([], [ITERATION_MUTEX_NAME if iter_mutex is None else iter_mutex])
         net.AtomicIter([mutex, iteration], [iteration])
     return iteration

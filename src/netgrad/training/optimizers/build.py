@@ -176,15 +176,15 @@ def _calc_norm_ratio(
 
 def get_lr_injection() -> Any:
     """The current multiplier of the learning rate, float32 [1] (see ``allow_lr_injection``)."""
-    from netgrad.runtime import workspace
+    from netgrad.runtime import current
 
-    return workspace.FetchBlob(_LEARNING_RATE_INJECTION)
+    return current.FetchBlob(_LEARNING_RATE_INJECTION)
 
 
 def set_lr_injection(lr_injection_value: float) -> None:
     """Sets the multiplier of the learning rate for the next runs (see ``allow_lr_injection``)."""
     import numpy as np
 
-    from netgrad.runtime import workspace
+    from netgrad.runtime import current
 
-    workspace.FeedBlob(_LEARNING_RATE_INJECTION, np.array([lr_injection_value], np.float32))
+    current.FeedBlob(_LEARNING_RATE_INJECTION, np.array([lr_injection_value], np.float32))
