@@ -62,7 +62,8 @@ def _concatenate(walk: Walk, index: int, value: int, terms: list[Term], rest: st
     base: str | None = None
     for gradient, computed in terms:
         here = computed if isinstance(computed, tuple) else (False, False)
-        for side, (suffix, part) in enumerate(zip(("_indices", "_values"), gradient)):  # type: ignore[arg-type]
+        sides: tuple[int, int] = gradient  # type: ignore[assignment]
+        for side, (suffix, part) in enumerate(zip(("_indices", "_values"), sides)):
             if here[side]:
                 if base is None:
                     base = walk.names[part].removesuffix(suffix)
@@ -72,9 +73,9 @@ def _concatenate(walk: Walk, index: int, value: int, terms: list[Term], rest: st
     if base is None:
         base = walk.gradient_name(walk.names[value])
     joined = []
-    for suffix, part in zip(("_indices", "_values"), parts):
+    for suffix, blobs in zip(("_indices", "_values"), parts):
         whole, split = walk.new_value(f"{base}{suffix}_concat"), walk.new_value(f"{base}{suffix}_concat_split")
-        walk.emitted.add("Concat", part, [whole, split], encoding.argument_fields({"axis": 0}) + rest, index)
+        walk.emitted.add("Concat", blobs, [whole, split], encoding.argument_fields({"axis": 0}) + rest, index)
         joined.append(whole)
     return joined[0], joined[1]
 

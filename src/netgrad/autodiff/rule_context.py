@@ -156,6 +156,9 @@ class RuleContext:
         self._unwritten.add(value)
         return value
 
+    def outside(self, name: str) -> Ref:
+        return self.walk.external(name)
+
     def set_GI(self, k: int, value: Ref) -> None:
         self.set_directly[k] = self._read(value)
 
@@ -181,7 +184,10 @@ class RuleContext:
         """The value that writing a reference makes; it keeps the name."""
         if ref < 0:
             k = -1 - ref
-            value = self.walk.new_value(self.input_name(k) + "_grad")
+            name = self.input_name(k) + "_grad"
+            value = self.walk.new_value(name)
+            if name in self.walk.externals:
+                self.walk.pinned.add(value)
             before = self._gi.get(k)
             if before is not None:
                 rewritten = self.walk.rewritten

@@ -56,14 +56,12 @@ def verify(net: Any, ys: Sequence[Any] | Mapping[Any, Any] | None = None) -> lis
                             "hold their gradients")]
     forward, passes = _split(ops, start)
     try:
-        derived = build(forward, dict(ys) if isinstance(ys, Mapping) else list(ys))
-        wanted = derived.operators()
-        kept = forward
+        wanted = build(forward, dict(ys) if isinstance(ys, Mapping) else list(ys)).operators()
     except OverwrittenError as error:
         return [Finding(-1, f"no backward pass of these forward operators can be right: {error}")]
     except GradientError as error:
         return [Finding(-1, str(error))]
-    return _Comparison(kept, passes, wanted, start).run()
+    return _Comparison(forward, passes, wanted, start).run()
 
 
 def _ys(ops: Sequence[Any], start: int) -> list[str]:
@@ -83,75 +81,98 @@ def _automatic(op: Any) -> bool:
     return op.type in ("Sum", "Concat") and "is_auto_gen_sum_ops:1" in op.device_option.extra_info
 
 
+#: a value of a pass: ("forward", name, version), ("outside", name) or ("made", operator, output)
+_Value = tuple[Any, ...]
+
+
 class _Comparison:
-    """Plays both passes: the file's and the derived one. Equal operators have equal values."""
+    """Lays the operators of a file beside the derived ones, each once, by what they compute."""
 
     def __init__(self, forward: list[Any], found: list[Any], wanted: list[Any], start: int) -> None:
         self.forward = Forward(forward)
-        self.found = found
-        self.wanted = wanted
         self.start = start
+        self.found, self.found_keys, self.found_reads = found, [_key(op) for op in found], self._reads(found)
+        self.wanted, self.wanted_keys, self.wanted_reads = wanted, [_key(op) for op in wanted], self._reads(wanted)
+        #: operator of the file -> the derived one it stands for
+        self.match: dict[int, int] = {}
 
-    def run(self) -> list[Finding]:
-        keys = [_key(op) for op in self.found]
-        meant, available = self._play(self.wanted), self._play(self.found)
-        waiting: dict[Any, list[int]] = {}
-        for position, key in enumerate(keys):
-            waiting.setdefault((key, _operands(self.found[position], available[position])), []).append(position)
-        matched: set[int] = set()
-        findings: list[Finding] = []
-        for op, operands in zip(self.wanted, meant):
-            candidates = waiting.get((_key(op), _operands(op, operands)))
-            if candidates:
-                matched.add(candidates.pop(0))
-                continue
-            findings.append(self._missing(op, operands, keys, available, matched))
-        left = [position for position in range(len(self.found)) if position not in matched
-                and position not in {f.position - self.start for f in findings}]
-        for position in left:
-            op = self.found[position]
-            findings.append(Finding(self.start + position, f"{describe(op, self.start + position)} is not part of the "
-                                    "derivative, or reads values that it must not"))
-        return sorted(findings, key=lambda f: f.position)
-
-    def _play(self, ops: list[Any]) -> list[list[Any]]:
-        """For each operator the values it reads. A value is known by how it was made: equal histories, equal values."""
-        holds: dict[str, Any] = {name: ("forward", name, self.forward.versions(name).index(value))
-                                 for name, value in self.forward.current.items()}
-        table: dict[Any, int] = {}
+    def _reads(self, ops: list[Any]) -> list[list[_Value]]:
+        """The values that each operator reads."""
+        holds: dict[str, _Value] = {name: ("forward", name, self.forward.version(value))
+                                    for name, value in self.forward.current.items()}
         reads = []
-        for op in ops:
-            operands = [holds.get(name, ("outside", name)) for name in op.input]
-            reads.append(operands)
-            made = table.setdefault((_key(op), _operands(op, operands)), len(table))
-            identity = (_key(op), made, _operands(op, operands))
+        for index, op in enumerate(ops):
+            reads.append([holds.get(name, ("outside", name)) for name in op.input])
             for k, name in enumerate(op.output):
-                holds[name] = ("made", _intern(identity), k)
+                holds[name] = ("made", index, k)
         return reads
 
-    def _missing(self, op: Any, operands: list[Any], keys: list[Any], available: list[list[Any]],
-                 matched: set[int]) -> Finding:
-        """The derived operator has no equal in the file: the nearest one is named, and what it reads wrongly."""
-        for position, key in enumerate(keys):
-            if position in matched or key != _key(op):
+    def run(self) -> list[Finding]:
+        self._match_equal()
+        matched = set(self.match.values())
+        findings = []
+        for index, op in enumerate(self.wanted):
+            if index not in matched:
+                findings.append(self._nearest(index, op))
+        findings += [Finding(self.start + position, f"{describe(op, self.start + position)} is not part of the derivative")
+                     for position, op in enumerate(self.found) if position not in self.match]
+        return sorted(findings, key=lambda finding: finding.position)
+
+    def _match_equal(self) -> None:
+        """Matches operators that compute the same from the same: known by their whole history, in numbers."""
+        table: dict[Any, int] = {}
+        waiting: dict[int, list[int]] = {}
+        for index, history in enumerate(self._histories(self.wanted_keys, self.wanted_reads, self.wanted, table)):
+            waiting.setdefault(history, []).append(index)
+        for position, history in enumerate(self._histories(self.found_keys, self.found_reads, self.found, table)):
+            if waiting.get(history):
+                self.match[position] = waiting[history].pop(0)
+
+    @staticmethod
+    def _histories(keys: list[Any], reads: list[list[_Value]], ops: list[Any], table: dict[Any, int]) -> list[int]:
+        histories: list[int] = []
+        for key, operands, op in zip(keys, reads, ops):
+            known: list[Any] = [("made", histories[v[1]], v[2]) if v[0] == "made" else v for v in operands]
+            if op.type == "Sum":
+                known.sort(key=repr)
+            histories.append(table.setdefault((key, *known), len(table)))
+        return histories
+
+    def _nearest(self, index: int, op: Any) -> Finding:
+        """What stands in the file for a derived operator that has no equal there, and what it reads wrongly."""
+        best: tuple[int, int, list[str]] | None = None
+        for position, key in enumerate(self.found_keys):
+            if position in self.match or key != self.wanted_keys[index]:
                 continue
-            wrong = [name for name, got, want in zip(self.found[position].input, available[position], operands)
-                     if got != want]
-            if wrong and len(wrong) < max(2, len(operands)):
-                return Finding(self.start + position,
-                               f"{describe(self.found[position], self.start + position)} reads {', '.join(map(repr, wrong))} "
-                               "when it holds another value than the derivative needs: it was overwritten, or is the wrong "
-                               "blob; derive the pass anew (netgrad backward)")
-        return Finding(-1, f"the derivative needs {describe(op)}, and the net has no such operator on these values; derive "
-                       "the pass anew (netgrad backward)")
+            wrong = self._wrong(position, index)
+            if best is None or len(wrong) < best[0]:
+                best = len(wrong), position, wrong
+        if best is None:
+            return Finding(-1, f"the derivative needs {describe(op)}, and the net has no such operator; derive the pass anew "
+                           "(netgrad backward)")
+        _, position, wrong = best
+        self.match[position] = index
+        return Finding(self.start + position,
+                       f"{describe(self.found[position], self.start + position)} reads {', '.join(map(repr, wrong))} when it "
+                       "holds another value than the derivative needs: it was overwritten, or is the wrong blob; derive the "
+                       "pass anew (netgrad backward)")
 
-
-_interned: dict[Any, int] = {}
-
-
-def _intern(identity: Any) -> int:
-    """A small number for a value's history, so that histories do not nest."""
-    return _interned.setdefault(identity, len(_interned))
+    def _wrong(self, position: int, index: int) -> list[str]:
+        """The inputs of an operator of the file that are not those of a derived one."""
+        meant = list(self.wanted_reads[index])
+        translated = [("made", self.match[v[1]], v[2]) if v[0] == "made" and v[1] in self.match else
+                      ("unknown", *v) if v[0] == "made" else v for v in self.found_reads[position]]
+        names = self.found[position].input
+        if self.found[position].type == "Sum":
+            wrong = []
+            for name, value in zip(names, translated):
+                if value in meant:
+                    meant.remove(value)
+                else:
+                    wrong.append(name)
+            return wrong or list(names)
+        wrong = [name for name, got, want in zip(names, translated, meant) if got != want]
+        return wrong or list(names[len(meant):])
 
 
 def _key(op: Any) -> Any:
@@ -159,8 +180,3 @@ def _key(op: Any) -> Any:
     bare = caffe2_pb2.OperatorDef(type=op.type)
     bare.arg.extend(sorted(op.arg, key=lambda a: (a.name, a.SerializeToString())))
     return bare.SerializeToString(deterministic=True)
-
-
-def _operands(op: Any, operands: list[Any]) -> Any:
-    """Operands as a key; a Sum's in any order."""
-    return tuple(sorted(operands, key=repr)) if op.type == "Sum" else tuple(operands)

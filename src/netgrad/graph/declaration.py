@@ -154,24 +154,32 @@ class Operator:
 
     def __init_subclass__(cls, abstract: bool = False, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        for name in ("kernel", "gradient", "tangent", "onnx", "shape", "shape_only", "outputs_alike", "num_inputs_outputs"):
+        for name in ("kernel", "gradient", "tangent", "onnx", "shape", "shape_only", "outputs_alike",
+                     "num_inputs_outputs"):
             value = cls.__dict__.get(name)
             if value is not None and not isinstance(value, staticmethod):
                 setattr(cls, name, staticmethod(value))
-        cls.inputs, cls.outputs, cls.arguments = tuple(cls.inputs), tuple(cls.outputs), tuple(cls.arguments)
+        for name in ("inputs", "outputs", "arguments"):
+            if name in cls.__dict__:
+                setattr(cls, name, tuple(cls.__dict__[name]))
         cls.inplace, cls.inplace_required = frozenset(cls.inplace), frozenset(cls.inplace_required)
         if abstract:
             return
         if "type" not in cls.__dict__:
             cls.type = cls.__name__
-        if "num_inputs" not in cls.__dict__:
+        if cls.num_inputs is None or cls._defined("inputs") < cls._defined("num_inputs"):
             cls.num_inputs = _arity(cls.inputs)
-        if "num_outputs" not in cls.__dict__:
+        if cls.num_outputs is None or cls._defined("outputs") < cls._defined("num_outputs"):
             cls.num_outputs = _arity(cls.outputs)
         if cls.inplace_keeps_shape is None:
             cls.inplace_keeps_shape = bool(getattr(cls.shape, "keeps_shape", False))
         cls.argument_table = {a.name: a for a in cls.arguments}
         registry.register(cls)
+
+    @classmethod
+    def _defined(cls, name: str) -> int:
+        """How far up the bases an attribute is defined: a count that was stated counts for all who share its slots."""
+        return next(k for k, base in enumerate(cls.__mro__) if name in base.__dict__)
 
     @staticmethod
     def slot(slots: Any, k: int) -> Any:

@@ -89,6 +89,9 @@ class Rule(Protocol):
     def temp(self, name: str) -> Ref:
         """A scratch value of that name."""
 
+    def outside(self, name: str) -> Ref:
+        """A blob that others write between the forward and the backward operators, under just this name."""
+
     def emit(self, type: str, inputs: Sequence[Ref], outputs: Sequence[Ref], **arguments: Any) -> None:
         """Appends an operator. Keyword arguments become its arguments: int, float, str, bytes and lists of them."""
 

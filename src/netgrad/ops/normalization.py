@@ -110,7 +110,7 @@ class SpatialBN(Operator):
         if op.num_outputs != 5:
             raise op.fail("in training it needs its five outputs, the saved statistics among them")
         # whoever sums over the batches (data parallelism) writes the sums to the gradients' names before they are read
-        summed = [op.temp(op.input_name(k) + "_grad") for k in (1, 2)] if several else []
+        summed = [op.outside(op.input_name(k) + "_grad") for k in (1, 2)] if several else []
         op.emit("SpatialBNGradient", [op.I(0), op.I(1), op.GO(0), op.O(3), op.O(4), *summed], outputs)
 
 

@@ -15,7 +15,7 @@ class RecurrentNetwork(Operator):
     """Runs a step net once per time step, linking states from one step to the next."""
 
     inputs = [In("input", "(T, N, D)"), In("states and parameters", variadic=True, optional=True)]
-    outputs = [Out("outputs", variadic=True), Out("step_workspaces", "kept for the gradient", differentiable=False)]
+    outputs = [Out("outputs", "all states, the last ones, and the step workspaces", variadic=True)]
     num_inputs = between(1, None)
     num_outputs = between(2, None)
     arguments = [
