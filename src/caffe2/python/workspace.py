@@ -7,13 +7,13 @@ facade(__name__, {
         BenchmarkNet BenchmarkNetOnce Blobs CallWithExceptionIntercept CreateBlob CreateNet CurrentWorkspace
         DeserializeBlob FeedBlob FetchBlob FetchBlobs FetchTorch GetBlobSizeBytes GetNameScope GetNetName
         HasBlob RegisteredOperators RemoveBlob ResetBlob ResetWorkspace RootFolder RunNet RunNetOnce
-        RunOperatorMultiple RunOperatorOnce RunOperatorsOnce RunPlan SerializeBlob StringifyBlobName StringifyNetName
-        StringifyProto SwitchWorkspace Workspaces _BlobDict=BlobDict blobs""",
+        RunOperatorMultiple RunOperatorOnce RunOperatorsOnce RunPlan RunPlanInBackground SerializeBlob
+        StringifyBlobName StringifyNetName StringifyProto SwitchWorkspace Workspaces _BlobDict=BlobDict blobs""",
     "netgrad.runtime.workspace": "Workspace",
     "netgrad.runtime.inference": "InferShapesAndTypes",
     "netgrad.runtime.immediate": """
         FeedImmediate FetchImmediate ImmediateBlobs IsImmediate RunOperatorImmediate StartImmediate StopImmediate
-        WorkspaceGuard""",
+        WorkspaceGuard _immediate_root_folder=_root_folder""",
     "netgrad.runtime.devices": """
         GetCUDAVersion GetCuDNNVersion GetDeviceProperties GetGPUMemoryInfo GetGpuPeerAccessPattern GpuDeviceType
         NumCudaDevices NumGpuDevices has_cuda_support has_gpu_support has_hip_support is_asan""",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
@@ -115,7 +116,8 @@ def CreateNet(net: Any, overwrite: bool = False, input_blobs: Iterable[Any] | No
     """
     for name in input_blobs or ():
         Workspace.current.create_blob(name)
-    return Workspace.current.create_net(net, overwrite)
+    Workspace.current.create_net(net, overwrite)
+    return True
 
 
 def RunNet(name: Any, num_iter: int = 1, allow_fail: bool = False) -> bool:
@@ -189,11 +191,45 @@ def BenchmarkNetOnce(net: Any) -> float:
 
 def RunPlan(plan_or_step: Any) -> bool:
     """Runs a plan, or one execution step."""
+    return Workspace.current.run_plan(_plan(plan_or_step))
+
+
+def _plan(plan_or_step: Any) -> Any:
     if type(plan_or_step).__name__ == "ExecutionStep":
         from netgrad.graph.plan import Plan
 
-        plan_or_step = Plan(plan_or_step)
-    return Workspace.current.run_plan(plan_or_step)
+        return Plan(plan_or_step)
+    return plan_or_step
+
+
+def RunPlanInBackground(plan_or_step: Any) -> BackgroundPlan:
+    """Starts a plan, or one execution step, in a thread."""
+    return BackgroundPlan(Workspace.current, plan_or_step)
+
+
+class BackgroundPlan:
+    """A plan that runs in a thread."""
+
+    def __init__(self, workspace: Workspace, plan: Any) -> None:
+        self._error: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, args=(workspace, _plan(plan)), daemon=True)
+        self._thread.start()
+
+    def _run(self, workspace: Workspace, plan: Any) -> None:
+        try:
+            workspace.run_plan(plan)
+        except BaseException as error:
+            self._error = error
+
+    def is_done(self) -> bool:
+        return not self._thread.is_alive()
+
+    def is_succeeded(self) -> bool:
+        """Whether it ended well; waits for its end, and raises what it raised."""
+        self._thread.join()
+        if self._error is not None:
+            raise self._error
+        return True
 
 
 def RegisteredOperators() -> list[str]:

@@ -50,7 +50,7 @@ class Step:
         self.binding = binding
         self.backend = backend
         self.blobs: Blobs = workspace.values
-        self.array_type = backend.array_type
+        self.array_type: Any = backend.array_type
         self.inputs = binding.inputs
         self.outputs = binding.outputs
         self.absent = binding.absent
@@ -217,7 +217,7 @@ class BoundNet:
             if name:
                 blobs.setdefault(name, None)
 
-    def run(self) -> None:
+    def run(self) -> bool:
         """Runs all operators once, in order; raises the failing one's error, and then later ones have not run."""
         position = 0
         try:
@@ -227,6 +227,7 @@ class BoundNet:
         except Exception as error:
             self.workspace.last_failed = position
             raise_located(error, self._place(position))
+        return True
 
     def time_operators(self, rounds: int) -> list[float]:
         """Milliseconds that each operator takes, over several runs of the net."""

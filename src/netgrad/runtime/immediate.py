@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import shutil
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -14,6 +16,8 @@ from netgrad.runtime.workspace import Workspace
 log = logging.getLogger("netgrad")
 
 _NAME = "_CAFFE2_IMMEDIATE"
+#: where its operators put files; "" outside of immediate mode
+_root_folder = ""
 
 
 def IsImmediate() -> bool:
@@ -34,7 +38,9 @@ def WorkspaceGuard(workspace_name: str) -> Iterator[None]:
 def StartImmediate(i_know: bool = False) -> None:
     """From now on every operator runs when it is written, on what was fed by `FeedImmediate` or made before."""
     StopImmediate()
-    Workspace.by_name[_NAME] = Workspace()
+    global _root_folder
+    workspace = Workspace.by_name[_NAME] = Workspace()
+    _root_folder = workspace.root_folder = tempfile.mkdtemp()
     operator.immediate = RunOperatorImmediate
     if not i_know:
         log.warning("immediate mode runs every operator as it is written, in order, in one workspace: operators whose "
@@ -42,8 +48,11 @@ def StartImmediate(i_know: bool = False) -> None:
 
 
 def StopImmediate() -> None:
-    """Ends it, and forgets its blobs."""
+    """Ends it, and forgets its blobs and files."""
+    global _root_folder
     if IsImmediate():
+        shutil.rmtree(_root_folder)
+        _root_folder = ""
         operator.immediate = None
         del Workspace.by_name[_NAME]
 

@@ -20,7 +20,7 @@ from netgrad.proto import caffe2_pb2
 from netgrad.runtime import backends
 from netgrad.runtime.binding import Call
 from netgrad.runtime.blobs import as_strings
-from netgrad.runtime.errors import BadArgument, UserFunctionFailed, WrongKind
+from netgrad.runtime.errors import BadArgument, BlobError, UserFunctionFailed, WrongKind
 
 Function = Callable[..., Any]
 
@@ -116,7 +116,10 @@ class FunctionTensor:
     def init(self, dims: Sequence[int], data_type: int) -> None:
         """Makes it a tensor of zeros of this shape and `TensorProto.DataType`."""
         self._check_writable()
-        self._array, self._own = np.zeros(tuple(dims), backends.get("numpy").xp.dtype_of(data_type)), True
+        dtype = backends.get("numpy").xp.dtype_of(data_type)
+        if dtype.hasobject:
+            raise BlobError("a tensor of strings cannot be made without strings; feed it")
+        self._array, self._own = np.zeros(tuple(dims), dtype), True
 
     def feed(self, array: Any) -> None:
         """Takes a copy of an array, dtype and shape included."""

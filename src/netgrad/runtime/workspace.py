@@ -13,9 +13,10 @@ from netgrad.graph import scope
 from netgrad.proto import caffe2_pb2
 from netgrad.runtime import backends
 from netgrad.runtime.backends import Backend
-from netgrad.runtime.blobs import Strings, from_user, to_user
+from netgrad.runtime.blobs import from_user, to_user
 from netgrad.runtime.errors import BlobError, BlobNotFound, NetExists, NetNotFound
 from netgrad.runtime.executor import BoundNet, Origins, Step, bound, place_of, raise_located
+from netgrad.runtime.handles import Blob
 from netgrad.runtime.tensors import tensor_of
 
 log = logging.getLogger("netgrad")
@@ -48,40 +49,6 @@ class _Values(dict[str, Any]):
     def bind_here(self, name: str, value: Any) -> None:
         """Binds a name in this workspace even if the parent has it."""
         super().__setitem__(name, value)
-
-
-class Blob:
-    """A handle of one blob of a workspace."""
-
-    __slots__ = ("_workspace", "name")
-
-    def __init__(self, workspace: Workspace, name: str) -> None:
-        self._workspace = workspace
-        self.name = name
-
-    def feed(self, value: Any, device_option: Any = None) -> bool:
-        return self._workspace.feed_blob(self.name, value, device_option)
-
-    _feed = feed
-
-    def fetch(self) -> Any:
-        return self._workspace.fetch_blob(self.name)
-
-    def is_tensor(self) -> bool:
-        value = self._workspace.values[self.name]
-        return isinstance(value, (self._workspace.backend.array_type, Strings))
-
-    def to_torch(self) -> Any:
-        """A torch tensor of the value, without a copy where the backend is torch."""
-        return backends.get("torch").from_numpy(self.fetch()) if self._workspace.backend.name != "torch" \
-            else self._workspace.values[self.name]
-
-    def serialize(self, name: str = "") -> bytes:
-        """A BlobProto in wire form."""
-        return self._workspace.serialize_blob(self.name, name or self.name)
-
-    def deserialize(self, content: bytes) -> None:
-        self._workspace.deserialize_blob(self.name, content)
 
 
 def _definition(obj: Any, kind: type) -> Any:
@@ -214,7 +181,7 @@ class Workspace:
     def nets(self) -> dict[str, BoundNet]:
         return dict(self._nets)
 
-    def create_net(self, net: Any, overwrite: bool = False) -> bool:
+    def create_net(self, net: Any, overwrite: bool = False) -> BoundNet:
         """Binds all operators of a net to this workspace, so that it can run by name.
 
         Raises `NetExists`, or the `OperatorError` of the first operator that cannot be made.
@@ -225,8 +192,8 @@ class Workspace:
         definition.CopyFrom(_definition(net, caffe2_pb2.NetDef))
         if definition.name in self._nets and not overwrite:
             raise NetExists(f"there is a net {definition.name!r} already; create it with overwrite=True to replace it")
-        self._nets[definition.name] = BoundNet(definition, self, _origins(net, definition.name))
-        return True
+        created = self._nets[definition.name] = BoundNet(definition, self, _origins(net, definition.name))
+        return created
 
     _create_net = create_net
 
@@ -244,8 +211,7 @@ class Workspace:
             definition = _definition(net, caffe2_pb2.NetDef)
             if definition.SerializeToString() != created.source:
                 log.warning("net %r was changed after CreateNet; the new one runs", name)
-                self.create_net(net, overwrite=True)
-                return self._nets[name]
+                return self.create_net(net, overwrite=True)
         return created
 
     def run_net(self, net: Any, num_iter: int = 1) -> bool:
