@@ -118,18 +118,14 @@ class CreateMutex(_Stateful):
         return Mutex()
 
 
-def _fetch_add(xp: Any, mutex: Mutex, value: Any, increment: Any, dtype: str, op: Any) -> Any:
+def _fetch_add(mutex: Mutex, value: Any, increment: Any, dtype: str, op: Any) -> None:
     for what, x in (("mut_value", value), ("increment", increment)):
         if x.dtype != dtype or x.size != 1:
             raise ValueError(f"{what} is {x.dtype} of shape {x.shape}, expected one {dtype}")
-    with mutex:
-        # read anew: another thread may have added between the executor's reading and the lock
-        current = op.workspace.values.get(op.inputs[1]) if op.inputs[1] == op.outputs[0] else None
-        before = value if current is None else xp.asarray(current).reshape(value.shape)
-        after = before + increment.reshape(before.shape)
-        if current is not None:
-            op.workspace.values[op.inputs[1]] = after
-    return after, before
+    with mutex:  # blobs are read and bound here: the executor does so before and after, when others may have added
+        before = op.workspace.fetch_blob(op.inputs[1])
+        op.workspace.feed_blob(op.outputs[0], before + increment.reshape(before.shape))
+        op.workspace.feed_blob(op.outputs[1], before)
 
 
 class AtomicFetchAdd(_Stateful):
@@ -137,10 +133,11 @@ class AtomicFetchAdd(_Stateful):
 
     inputs = [In("mutex_ptr"), In("mut_value", "one int32"), In("increment", "one int32")]
     outputs = [Out("mut_value"), Out("fetched_value")]
+    effects = {"state", "blobs"}
     inplace = {(1, 0)}
 
-    def kernel(xp: Any, mutex: Mutex, value: Any, increment: Any, *, op: Any) -> Any:
-        return _fetch_add(xp, mutex, value, increment, "int32", op)
+    def kernel(xp: Any, mutex: Mutex, value: Any, increment: Any, *, op: Any) -> None:
+        _fetch_add(mutex, value, increment, "int32", op)
 
 
 class AtomicFetchAdd64(_Stateful):
@@ -148,11 +145,12 @@ class AtomicFetchAdd64(_Stateful):
 
     inputs = [In("mutex_ptr"), In("mut_value", "one int64"), In("increment", "one int64")]
     outputs = [Out("mut_value"), Out("fetched_value")]
+    effects = {"state", "blobs"}
     inplace = {(1, 0)}
     gradient = None
 
-    def kernel(xp: Any, mutex: Mutex, value: Any, increment: Any, *, op: Any) -> Any:
-        return _fetch_add(xp, mutex, value, increment, "int64", op)
+    def kernel(xp: Any, mutex: Mutex, value: Any, increment: Any, *, op: Any) -> None:
+        _fetch_add(mutex, value, increment, "int64", op)
 
 
 class CreateAtomicBool(_Stateful):

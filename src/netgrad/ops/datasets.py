@@ -272,19 +272,16 @@ class AtomicAppend(_Dataset):
     outputs = [Out("A", variadic=True)]
     num_inputs = between(3, None)
     inplace = side_by_side(1)
+    effects = {"state", "blobs"}
 
-    def kernel(xp: Any, mutex: Any, *blobs: Any, op: Any) -> Any:
+    def kernel(xp: Any, mutex: Any, *blobs: Any, op: Any) -> None:
         half = len(blobs) // 2
-        with mutex:
-            # read anew: another thread may have appended between the executor's reading and the lock
-            current = [op.workspace.values.get(name) for name in op.inputs[1:half + 1]]
-            result = []
-            for A, B, now in zip(blobs[:half], blobs[half:], current, strict=True):
-                result.append(_appended(xp, A if now is None else xp.asarray(now), B))
-            for name, value in zip(op.outputs, result, strict=True):
-                if name in op.inputs:
-                    op.workspace.values[name] = value
-        return tuple(result)
+        if len(blobs) % 2 or half != op.num_outputs:
+            raise ValueError(f"there are {len(blobs)} tensors for {op.num_outputs} outputs: expected A and B for each")
+        with mutex:  # blobs are read and bound here: the executor does so before and after, when others may append
+            joined = [_appended(xp, op.workspace.fetch_blob(name), B) for name, B in zip(op.inputs[1:], blobs[half:])]
+            for name, value in zip(op.outputs, joined, strict=True):
+                op.workspace.feed_blob(name, value)
 
 
 class TensorVector(list[Any]):
@@ -347,20 +344,46 @@ class CollectTensor(_Dataset):
         return tuple(vectors)
 
 
+class Records(list[Any]):
+    """Packed examples: of each, a tuple with its part of every field."""
+
+
 class PackRecords(_Dataset):
-    """One opaque record per example, with that example's part of every field."""
+    """One record per example, with that example's part of every field."""
 
     inputs = [In("fields", variadic=True)]
-    outputs = [Out("tensor", "1-D: records")]
+    outputs = [Out("tensor", "opaque: the records")]
     arguments = [_NAMES]
+
+    def kernel(xp: Any, *columns: Any, names: Any) -> Any:
+        tree = Tree(names)
+        examples = tree.check(columns)
+        offsets = [0] * (1 + len(tree.lengths))
+        records = Records()
+        for _ in range(examples):
+            sizes = tree.advance(columns, offsets, 1)
+            records.append(tuple(column[offsets[d]:offsets[d] + sizes[d]]
+                                 for column, d in zip(columns, tree.domain_of, strict=True)))
+            offsets = [o + s for o, s in zip(offsets, sizes, strict=True)]
+        return records
 
 
 class UnPackRecords(_Dataset):
     """The fields of records that were packed."""
 
     inputs = [
-        In("packed_tensor", "1-D: records"),
-        In("fields", "tensors that show shapes and dtypes", variadic=True, optional=True),
+        In("packed_tensor", "opaque: the records"),
+        In("fields", "tensors that show shapes and dtypes, for the case that there are no records", variadic=True,
+           optional=True),
     ]
     outputs = [Out("fields", variadic=True)]
     arguments = [_NAMES]
+
+    def kernel(xp: Any, records: Records, *like: Any, names: Any) -> Any:
+        if not records:
+            if len(like) != len(names):
+                raise ValueError("there are no records, and no tensors that show what empty fields are like")
+            return tuple(column[:0] for column in like)
+        if len(records[0]) != len(names):
+            raise ValueError(f"records have {len(records[0])} fields, but {len(names)} are named")
+        return tuple(xp.concat(parts, axis=0) for parts in zip(*records, strict=True))

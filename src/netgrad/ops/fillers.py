@@ -185,7 +185,7 @@ class _Given(Operator, abstract=True):
 
 
 def _given(xp: Any, dims: tuple[int, ...], values: Any, name: str) -> Any:
-    values = values if isinstance(values, (list, tuple)) else [values]
+    values = values if isinstance(values, (list, tuple)) else [] if values is None else [values]
     if len(values) != product(dims):
         raise ValueError(f"there are {len(values)} values for the {product(dims)} elements of shape {dims}")
     if name == "string":

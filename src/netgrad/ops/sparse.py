@@ -20,7 +20,7 @@ class SparseToDense(Operator):
     """
 
     inputs = [
-        In("indices", "1-D int32 or int64"), In("values", "a row per index"),
+        In("indices", "int32 or int64"), In("values", "a row per index: shape of indices, then that of a row"),
         In("data_to_infer_dim", "has as many rows as the output", optional=True, shape_only=True),
     ]
     outputs = [Out("output", "(rows, ...)")]
@@ -28,15 +28,18 @@ class SparseToDense(Operator):
 
     def shape(indices: TensorType, values: TensorType, rows_of: TensorType | None = None, *,
               output_first_dim: int) -> TensorType:
-        if values.dims is None:
-            return values
+        if values.dims is None or indices.dims is None:
+            return TensorType(values.dtype)
         rows = output_first_dim or (rows_of.dims[0] if rows_of and rows_of.dims else None)
-        return values.with_dims((rows, *values.dims[1:]))
+        return values.with_dims((rows, *values.dims[len(indices.dims):]))
 
     def kernel(xp: Any, indices: Any, values: Any, data_to_infer_dim: Any = None, *, output_first_dim: int) -> Any:
-        if indices.ndim != 1 or values.ndim == 0 or indices.shape[0] != values.shape[0]:
+        if indices.ndim == 0 or tuple(values.shape[:indices.ndim]) != tuple(indices.shape):
             raise ValueError(f"indices have shape {tuple(indices.shape)} and values {tuple(values.shape)}: "
-                             "expected one dimension and a row for each index")
+                             "expected a row for each index")
+        row = tuple(values.shape[indices.ndim:])
+        values = xp.reshape(values, (count(indices.shape), *row))
+        indices = xp.reshape(indices, (-1,)) if count(indices.shape) else xp.reshape(indices, (0,))
         if output_first_dim > 0:
             if data_to_infer_dim is not None:
                 raise ValueError("the number of rows is given twice: by output_first_dim and by the third input")
@@ -46,7 +49,7 @@ class SparseToDense(Operator):
         else:
             rows = max(int_list(xp, indices), default=-1) + 1
         check_indices(xp, indices, rows)
-        return xp.scatter_add(zeros(xp, (rows, *values.shape[1:]), values), xp.astype(indices, xp.int64), values)
+        return xp.scatter_add(zeros(xp, (rows, *row), values), xp.astype(indices, xp.int64), values)
 
     def gradient(op: Rule) -> None:
         op.emit("Gather", [op.GO(0), op.I(0)], [op.GI(1)])
@@ -184,7 +187,10 @@ def _batch_places(xp: Any, lengths: Any, indices: Any, rows: int, width: int) ->
 
 
 class BatchDenseToSparse(Operator):
-    """The elements of each row that its indices name, one behind the other."""
+    """The elements of each row that its indices name, one behind the other.
+
+    As the gradient of `BatchSparseToDense` it gives zero to values that were overwritten by a later one.
+    """
 
     inputs = [In("lengths", "1-D: indices per row"), In("indices", "1-D: columns"), In("dense", "2-D")]
     outputs = [Out("values", "like indices, dtype of dense")]
@@ -192,17 +198,26 @@ class BatchDenseToSparse(Operator):
     def shape(lengths: TensorType, indices: TensorType, dense: TensorType) -> TensorType:
         return dense.with_dims(indices.dims)
 
-    def kernel(xp: Any, lengths: Any, indices: Any, dense: Any) -> Any:
+    def kernel(xp: Any, lengths: Any, indices: Any, dense: Any, *, op: Any) -> Any:
         if dense.ndim != 2:
             raise ValueError(f"dense has shape {tuple(dense.shape)}, expected two dimensions")
-        return xp.take(xp.reshape(dense, (-1,)), _batch_places(xp, lengths, indices, *dense.shape), axis=0)
+        places = _batch_places(xp, lengths, indices, *dense.shape)
+        values = xp.take(xp.reshape(dense, (-1,)), places, axis=0)
+        if not op.definition.is_gradient_op:
+            return values
+        last = {place: k for k, place in enumerate(int_list(xp, places))}
+        stayed = [last[place] == k for k, place in enumerate(int_list(xp, places))]
+        return values * array(xp, stayed, values)
 
     def gradient(op: Rule) -> None:
         op.emit("BatchSparseToDense", [op.I(0), op.I(1), op.GO(0), op.I(2)], [op.GI(2)])
 
 
 class BatchSparseToDense(Operator):
-    """A matrix that holds each value at its row and column, and the default elsewhere."""
+    """A matrix that holds each value at its row and column, the last if there are several, and the default elsewhere.
+
+    As the gradient of `BatchDenseToSparse` it adds them up.
+    """
 
     inputs = [
         In("lengths", "1-D: values per row"), In("indices", "1-D: columns"), In("values", "1-D"),
@@ -217,7 +232,7 @@ class BatchSparseToDense(Operator):
         return values.with_dims((lengths.dims[0] if lengths.dims else None, width))
 
     def kernel(xp: Any, lengths: Any, indices: Any, values: Any, output_shape_inference: Any = None, *,
-               dense_last_dim: int, default_value: float) -> Any:
+               dense_last_dim: int, default_value: float, op: Any) -> Any:
         width = dense_last_dim
         if output_shape_inference is not None:
             if output_shape_inference.ndim != 2 or width not in (-1, output_shape_inference.shape[1]):
@@ -228,7 +243,8 @@ class BatchSparseToDense(Operator):
             raise ValueError("the number of columns is missing: give dense_last_dim or the fourth input")
         rows = lengths.shape[0]
         places = _batch_places(xp, lengths, indices, rows, width)
-        return xp.reshape(xp.index_put(full(xp, (rows * width,), default_value, values), places, values), (rows, width))
+        put = xp.scatter_add if op.definition.is_gradient_op else xp.index_put
+        return xp.reshape(put(full(xp, (rows * width,), default_value, values), places, values), (rows, width))
 
     def gradient(op: Rule) -> None:
         op.emit("BatchDenseToSparse", [op.I(0), op.I(1), op.GO(0)], [op.GI(2)])
