@@ -15,6 +15,7 @@ from netgrad.runtime.errors import (
     BadArgument,
     BadOutput,
     BadShape,
+    BadValue,
     DeviceError,
     KernelError,
     MissingBlob,
@@ -140,7 +141,7 @@ def test_an_input_removed_after_the_net_was_created_is_named(x):
 
 
 def test_an_error_names_operator_position_blobs_shapes_and_what_the_kernel_said(x):
-    message = fails(x, KernelError, op("TAffine", "x", "y"), op("TFails", "y", "z", how=0))
+    message = fails(x, BadValue, op("TAffine", "x", "y"), op("TFails", "y", "z", how=0))
     assert message == ("[enforce fail at operator 1 (TFails) of net 'n'] X has 3 entries, expected 4; pad it\n"
                        "  inputs: y: float32 (3,)\n"
                        "  outputs: z")
@@ -153,7 +154,7 @@ def test_an_error_names_the_python_line_that_wrote_the_operator(x):
     written.TFails("x", "z", how=0)
     line = written.line_of(0)[1]
     for run in (x.run_net_once, lambda n: (x.create_net(n), x.run_net(n)), lambda n: x.run(n.Proto())):
-        with pytest.raises(KernelError, match=rf"written at {__file__}:{line} in test_an_error_names_the_python_line"):
+        with pytest.raises(BadValue, match=rf"written at {__file__}:{line} in test_an_error_names_the_python_line"):
             run(written)
 
 
@@ -165,7 +166,7 @@ def test_an_unforeseen_exception_of_a_kernel_is_kept_as_the_cause(x):
 
 def test_the_blobs_of_a_failing_operator_stay_as_they_were_and_earlier_ones_are_valid(x):
     x.feed_blob("z", np.zeros(1))
-    fails(x, KernelError, op("TAffine", "x", "y", scale=2.0), op("TFails", "y", "z", how=0), op("TAffine", "x", "w"))
+    fails(x, BadValue, op("TAffine", "x", "y", scale=2.0), op("TFails", "y", "z", how=0), op("TAffine", "x", "w"))
     np.testing.assert_array_equal(x.fetch_blob("y"), [2, 4, 6])
     np.testing.assert_array_equal(x.fetch_blob("z"), [0])
     assert x.last_failed == 1 and x.values["w"] is None

@@ -9,6 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from netgrad.graph import schema
+from netgrad.graph.arguments import ArgumentError
+from netgrad.graph.shapes import ShapeError
+
 
 class NetError(RuntimeError):
     """A net, blob or workspace cannot be used as asked."""
@@ -104,11 +108,11 @@ class NoKernel(OperatorError):
     """The operator is declared but cannot run."""
 
 
-class SchemaError(OperatorError):
+class SchemaError(OperatorError, schema.SchemaError):
     """The operator breaks its declaration: counts, in-place use, names."""
 
 
-class BadArgument(OperatorError, ValueError):
+class BadArgument(OperatorError, ArgumentError):
     """An argument is missing or has a value of the wrong kind."""
 
 
@@ -124,7 +128,7 @@ class DeviceError(OperatorError):
     """The operator asks for a device that there is not."""
 
 
-class BadShape(OperatorError, ValueError):
+class BadShape(OperatorError, ShapeError):
     """Shapes do not go together."""
 
 

@@ -15,14 +15,18 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from netgrad.graph import registry
+from netgrad.graph.arguments import ArgumentError
+from netgrad.graph.shapes import ShapeError
 from netgrad.proto import caffe2_pb2
 from netgrad.runtime import backends
 from netgrad.runtime.backends import Backend
 from netgrad.runtime.binding import Binding, Call, bind, preference
 from netgrad.runtime.blobs import Strings, as_strings, describe
 from netgrad.runtime.errors import (
+    BadArgument,
     BadOutput,
     BadShape,
+    BadValue,
     KernelError,
     MissingBlob,
     OperatorError,
@@ -165,6 +169,11 @@ def place_of(definition: caffe2_pb2.OperatorDef, blobs: Blobs, position: int | N
                  list(definition.output), line)
 
 
+#: what kernels raise with a sentence for the user, the narrower kinds first
+_FORESEEN: dict[type[Exception], type[OperatorError]] = {
+    ArgumentError: BadArgument, ShapeError: BadShape, ValueError: BadValue, NotImplementedError: KernelError}
+
+
 def located(error: Exception, place: Place) -> BaseException:
     """The exception to raise for what an operator's binding or kernel raised at ``place``.
 
@@ -176,8 +185,9 @@ def located(error: Exception, place: Place) -> BaseException:
         return error.error
     if isinstance(error, OperatorError):
         return error.at(place)
-    if isinstance(error, (ValueError, NotImplementedError)):
-        return KernelError(str(error)).at(place)
+    for kind, ours in _FORESEEN.items():
+        if isinstance(error, kind):
+            return ours(str(error)).at(place)
     found = KernelError(f"{type(error).__name__}: {error}")
     found.__cause__ = error
     return found.at(place)
