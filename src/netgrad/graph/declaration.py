@@ -109,6 +109,8 @@ class Operator:
     inputs: ClassVar[tuple[In, ...] | list[In]] = ()
     outputs: ClassVar[tuple[Out, ...] | list[Out]] = ()
     arguments: ClassVar[tuple[Arg, ...] | list[Arg]] = ()
+    #: arguments whose names begin like this are known too (``sub_policy_0_...``); kernels ask for them by name
+    argument_prefixes: ClassVar[tuple[str, ...]] = ()
     #: allowed counts; derived from `inputs` and `outputs` unless set
     num_inputs: ClassVar[Arity | None] = None
     num_outputs: ClassVar[Arity | None] = None

@@ -148,7 +148,8 @@ def set_arguments(op: Any, kind: OperatorType, kwargs: dict[str, Any]) -> bool:
                 right = set_declared(argument, kind.table[key], key, value) and right
             else:
                 set_argument(argument, key, value)
-                if kind.declaration is not None and key not in UNIVERSAL:
+                if (kind.declaration is not None and key not in UNIVERSAL
+                        and not key.startswith(kind.declaration.argument_prefixes)):
                     _unknown_argument(kind, key)
         except ValueError as error:
             reason = str(error) if isinstance(error, ArgumentError) else f"argument {key!r}: {error}"

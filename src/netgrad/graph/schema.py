@@ -88,7 +88,8 @@ def _arguments(declaration: type[Operator], arguments: Any) -> list[str]:
 
 
 def known_argument(declaration: type[Operator], name: str) -> bool:
-    return name in declaration.argument_table or name in UNIVERSAL
+    return (name in declaration.argument_table or name in UNIVERSAL
+            or name.startswith(declaration.argument_prefixes))
 
 
 def problems_of(net: Any) -> list[str]:

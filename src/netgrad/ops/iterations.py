@@ -23,8 +23,8 @@ class Iter(Operator):
     def kernel(xp: Any, iter: Any, *, op: Any) -> Any:
         if iter is not None:
             return iter + xp.ones_like(iter)
-        name, workspace = op.outputs[0], op.workspace
-        before = int(workspace.fetch_blob(name).reshape(())) if workspace.has_blob(name) else 0
+        counter = op.workspace.create_blob(op.outputs[0])
+        before = int(counter.fetch().reshape(())) if counter.is_tensor() else 0
         return xp.full((1,), before + 1, dtype=xp.int64)
 
 

@@ -217,6 +217,7 @@ class LearningRate(Operator):
         Int("cosine_period"), Float("cosine_t_mult"), Float("cosine_lr_shrink"), Float("decay"), Float("min_lr"),
         Int("period"), Float("t_mult"), Float("lr_shrink"),
     ]
+    argument_prefixes = ("sub_policy_",)
     shape = scalar("float32")
     gradient = no_gradient
 

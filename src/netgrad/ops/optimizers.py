@@ -168,13 +168,11 @@ class SparseMomentumSGDUpdate(Update):
         return (extra[0] if extra else grad), moment, param
 
 
-def _decayed_momentum(xp: Any, dtype: Any, tensors: Rows, momentum: float, nesterov: int,
+def _decayed_momentum(xp: Any, grad: Any, moment: Any, lr: Any, param: Any, momentum: float, nesterov: int,
                       weight_decay: float) -> tuple[Any, ...]:
-    grad, moment, lr, param = tensors
     same_shape(grad=grad, moment=moment, param=param)
-    g, m, p = (xp.astype(t, xp.float32) for t in (grad, moment, param))
-    step, new = momentum_step(g + weight_decay * p, m, number(xp, lr, g), momentum, bool(nesterov))
-    return tuple(xp.astype(t, dtype) for t in (step, new, p - step))
+    step, new = momentum_step(grad + weight_decay * param, moment, number(xp, lr, grad), momentum, bool(nesterov))
+    return step, new, param - step
 
 
 class FP16MomentumSGDUpdate(Update):
@@ -189,7 +187,9 @@ class FP16MomentumSGDUpdate(Update):
 
     def kernel(xp: Any, grad: Any, moment: Any, lr: Any, param: Any, *, momentum: float, nesterov: int,
                weight_decay: float) -> Any:
-        return _decayed_momentum(xp, param.dtype, (grad, moment, lr, param), momentum, nesterov, weight_decay)
+        single = (xp.astype(t, xp.float32) for t in (grad, moment, lr, param))
+        updated = _decayed_momentum(xp, *single, momentum, nesterov, weight_decay)
+        return tuple(xp.astype(t, param.dtype) for t in updated)
 
 
 class FP32MomentumSGDUpdate(Update):
@@ -204,7 +204,7 @@ class FP32MomentumSGDUpdate(Update):
 
     def kernel(xp: Any, grad: Any, moment: Any, lr: Any, param: Any, *, momentum: float, nesterov: int,
                weight_decay: float) -> Any:
-        return _decayed_momentum(xp, param.dtype, (grad, moment, lr, param), momentum, nesterov, weight_decay)
+        return _decayed_momentum(xp, grad, moment, lr, param, momentum, nesterov, weight_decay)
 
 
 # ---- Adam

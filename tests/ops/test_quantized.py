@@ -1,0 +1,106 @@
+"""Quantized rows: what is lost by packing, bags over packed tables, the format of bytes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from netgrad.graph import registry
+from netgrad.graph.operator import CreateOperator as operator
+from netgrad.runtime.errors import OperatorError
+from netgrad.runtime.numeric import check_gradient, evaluate
+
+BACKENDS = pytest.mark.parametrize("backend", ["numpy", "torch"])
+X = np.random.default_rng(0).standard_normal((6, 8)).astype(np.float32)
+X[4] = 3.0  # a row without any range
+STEP = (X.max(1) - X.min(1))[:, None]
+
+
+@BACKENDS
+@pytest.mark.parametrize(("there", "back", "bits", "slack"), [
+    ("FloatToFused8BitRowwiseQuantized", "Fused8BitRowwiseQuantizedToFloat", 8, 1e-5),
+    ("FloatToFused8BitRowwiseQuantizedHalfScaleBias", "Fused8BitRowwiseQuantizedHalfScaleBiasToFloat", 8, 3e-3),
+    ("FloatToFused4BitRowwiseQuantized", "Fused4BitRowwiseQuantizedToFloat", 4, 3e-3),
+    ("FloatToFused2BitRowwiseQuantized", "Fused2BitRowwiseQuantizedToHalf", 2, 3e-3),
+    ("FloatToFusedRandRowwiseQuantized", "FusedRandRowwiseQuantizedToFloat", 4, 1e-5),
+])
+def test_a_row_comes_back_within_half_a_step(there: str, back: str, bits: int, slack: float, backend: str) -> None:
+    rand = {"bitwidth": bits, "random": False} if "Rand" in there else {}
+    ops = [operator(there, ["x"], ["packed"], **rand), operator(back, ["packed"], ["y"])]
+    found = evaluate(ops, {"x": X}, backend=backend)
+    half_step = STEP / (2 ** bits - 1) / 2
+    assert (np.abs(found["y"] - X) <= half_step + slack).all()
+    width = X.shape[1] * bits // 8
+    assert found["packed"].dtype == np.uint8 and width < found["packed"].shape[1] <= width + 10
+
+
+def test_random_rounding_is_right_on_average() -> None:
+    x = np.tile(np.array([[0.0, 0.3, 1.0]], np.float32), (4000, 1))
+    ops = [operator("FloatToFusedRandRowwiseQuantized", ["x"], ["packed"], bitwidth=1, random=True),
+           operator("FusedRandRowwiseQuantizedToFloat", ["packed"], ["y"])]
+    found = evaluate(ops, {"x": x}, backend="numpy")["y"]
+    assert set(found[:, 1].round(3)) == {0, 1} and abs(found[:, 1].mean() - 0.3) < 0.03
+
+
+def test_the_bytes_of_a_row() -> None:
+    """Numbers from the lowest bits up, then scale and bias: 1.0 and -1.0, as float32 and as float16."""
+    x = np.array([[-1.0, 0.0, 1.0, 2.0]], np.float32)
+    found = evaluate([operator("FloatToFused2BitRowwiseQuantized", ["x"], ["two"]),
+                      operator("FloatToFused2BitFakeRowwiseQuantized", ["x"], ["fake"])], {"x": x}, backend="numpy")
+    assert found["two"].tobytes() == bytes([0b11100100]) + np.array([1, -1], np.float16).tobytes()
+    assert found["fake"].tobytes() == bytes([0, 1, 2, 3]) + np.array([1, -1], np.float32).tobytes()
+
+
+@BACKENDS
+@pytest.mark.parametrize("bits", [8, 4, 2])
+def test_bags_over_packed_tables_equal_bags_over_floats(bits: int, backend: str) -> None:
+    feeds = {"x": X, "i": np.array([5, 0, 0, 2]), "l": np.array([3, 0, 1], np.int32),
+             "w": np.array([1, -2, 0.5, 3], np.float32), "old": np.array([7, 1, 1, 3]),
+             "map": np.array([-1, 0, -1, 2, -1, -1, -1, 5], np.int32)}
+    pack, unpack = f"FloatToFused{bits}BitRowwiseQuantized", f"Fused{bits}BitRowwiseQuantizedToFloat"
+    ops = [operator(pack, ["x"], ["t"]), operator(unpack, ["t"], ["f"])]
+    for kind, weights in (("Sum", []), ("Mean", []), ("WeightedSum", ["w"])):
+        ops += [operator(f"SparseLengths{kind}", ["f", *weights, "i", "l"], [f"{kind}_plain"]),
+                operator(f"SparseLengths{kind}Fused{bits}BitRowwise", ["t", *weights, "i", "l"], [f"{kind}_fused"]),
+                operator(f"SparseLengths{kind}{bits}BitRowwiseSparse", ["t", *weights, "old", "l", "map"],
+                         [f"{kind}_pruned"])]
+    found = evaluate(ops, feeds, backend=backend)
+    for kind in ("Sum", "Mean", "WeightedSum"):
+        for other in ("fused", "pruned"):
+            np.testing.assert_allclose(found[f"{kind}_{other}"], found[f"{kind}_plain"], rtol=1e-5, atol=1e-6)
+
+
+@BACKENDS
+def test_pruned_rows_add_nothing(backend: str) -> None:
+    feeds = {"i": np.array([0, 2, 1]), "l": np.array([2, 1], np.int32), "map": np.array([0, -1, 1], np.int32),
+             "w": np.array([1, 2, 3], np.float32)}
+    op = operator("SparseLengthsSumSparseLookup", ["i", "l", "map", "w"], ["j", "m", "v"])
+    found = evaluate(op, feeds, backend=backend)
+    assert [found[name].tolist() for name in "jmv"] == [[0, 1], [2, 0], [1, 2]]
+
+
+@pytest.mark.parametrize(("type", "inputs"), [
+    ("Fused8BitRowwiseQuantizedToFloat", [X]), ("Fused4BitRowwiseQuantizedToFloat", [np.zeros((2, 3), np.uint8)]),
+    ("FloatToFused2BitRowwiseQuantized", [X[:, :3]]),
+    ("FusedRandRowwiseQuantizedToFloat", [np.zeros((1, 12), np.uint8)]),
+    ("Rowwise8BitQuantizedToFloat", [np.zeros((2, 3), np.uint8), X[:3, :2]]),
+    ("SparseLengthsSumFused8BitRowwise", [np.zeros((2, 9), np.uint8), np.array([2]), np.array([1], np.int32)]),
+])
+def test_malformed_rows_are_refused(type: str, inputs: list[np.ndarray]) -> None:
+    feeds = {f"x{k}": value for k, value in enumerate(inputs)}
+    with pytest.raises(OperatorError):
+        evaluate(operator(type, list(feeds), ["y"]), feeds, backend="numpy")
+
+
+def test_codebook_has_a_derivative() -> None:
+    feeds = {"book": np.array([0.5, -1.0, 2.0]), "a": np.array([[0, 2], [2, 2]], np.uint8),
+             "b": np.array([2], np.uint8)}
+    check_gradient(operator("QuantDecode", list(feeds), ["x", "y"]), feeds, ["x", "y"], ["book"])
+
+
+def test_operators_without_kernels_are_declared() -> None:
+    """Nets that hold them can be read and checked: arity and in-place rules as in Caffe2."""
+    conv, add = registry.find("Int8Conv"), registry.find("Int8Add")
+    assert conv is not None and add is not None
+    assert conv.kernel is None and conv.num_inputs is not None and 3 in conv.num_inputs and 4 not in conv.num_inputs
+    assert add.may_be_inplace(1, 0) and not conv.may_be_inplace(0, 0)
