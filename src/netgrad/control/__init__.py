@@ -1,0 +1,1 @@
+"""What runs when and where: net builders, tasks and their groups."""
