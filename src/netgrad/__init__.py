@@ -1,1 +1,43 @@
-"""Operator graphs on named, mutable blobs, and their backward passes."""
+"""Operator graphs on named, mutable blobs, and their backward passes as more of the same.
+
+A net is a list of operators; `backward` appends the operators of its derivative; a `Workspace` runs it all::
+
+    net = netgrad.Net("line")
+    y = net.FC(["x", "w", "b"], "y")
+    loss = net.AveragedLoss(net.SquaredL2Distance([y, "target"]), "loss")
+    gradients = netgrad.backward(net, loss)
+
+    workspace = netgrad.Workspace()
+    workspace.feed(x=x, w=w, b=b, target=target)
+    workspace.run(net)
+    dw = workspace.fetch(gradients["w"])
+
+Importing this package loads nothing else: what is named here loads its module when it is first asked for, and an array
+library only when something runs.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from netgrad._version import __version__
+
+if TYPE_CHECKING:
+    from netgrad.api import Workspace, backward, check, explain, load, save, seed, verify
+    from netgrad.graph.net import Net
+
+__all__ = ["Net", "Workspace", "__version__", "backward", "check", "explain", "load", "save", "seed", "verify"]
+
+_OWNERS = {"Net": "netgrad.graph.net"}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name)
+    value = globals()[name] = getattr(importlib.import_module(_OWNERS.get(name, "netgrad.api")), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

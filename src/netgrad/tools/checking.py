@@ -1,4 +1,4 @@
-"""Everything that is wrong with a net, at once: declarations, undefined blobs, and what stands in a derivative's way."""
+"""All that is wrong with a net, at once: declarations, undefined blobs, what stands in a derivative's way."""
 
 from __future__ import annotations
 
@@ -71,14 +71,15 @@ def _blobs(proto: Any) -> Iterator[Problem]:
         for name in op.input:
             if name and name not in known and name not in reported:
                 reported.add(name)
-                yield Problem("blob", position, f"operator {position}, {op.type}, reads {name!r}, which no operator before it "
-                              f"writes and which is no external input; {_cure(name, proto, first_writer)}")
+                text = (f"operator {position}, {op.type}, reads {name!r}, which no operator before it writes and which "
+                        f"is no external input; {_cure(name, proto, first_writer)}")
+                yield Problem("blob", position, text)
         known.update(op.output)
     for name in proto.external_output:
         if name not in known:
             near = get_close_matches(name, known, n=1)
-            yield Problem("blob", -1, f"the external output {name!r} is written by no operator and is no external input; "
-                          + (f"did you mean {near[0]!r}?" if near else "correct the name, or remove it"))
+            yield Problem("blob", -1, f"the external output {name!r} is written by no operator and is no external "
+                          "input; " + (f"did you mean {near[0]!r}?" if near else "correct the name, or remove it"))
 
 
 def _cure(name: str, proto: Any, first_writer: Mapping[str, int]) -> str:
@@ -117,8 +118,8 @@ def _without_kernel(proto: Any) -> Iterator[Problem]:
         if declaration is not None and declaration.kernel is None:
             kinds.setdefault(op.type, []).append(position)
     for type, positions in kinds.items():
-        yield Problem("no kernel", positions[0], f"{_which(type, positions)}: cannot be run: it is declared, but has no "
-                      "kernel yet", is_note=True)
+        yield Problem("no kernel", positions[0], f"{_which(type, positions)}: cannot be run: it is declared, but has "
+                      "no kernel yet", is_note=True)
 
 
 def _which(type: str, positions: Sequence[int]) -> str:

@@ -1,0 +1,127 @@
+"""`netgrad run` and `demo`."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import click
+
+from netgrad.cli.commands import file_argument
+from netgrad.proto import read_net, replace_file
+
+backend_option = click.option("--backend", type=click.Choice(["numpy", "torch"]),
+                              help="What computes; by default torch if it is installed.")
+
+
+@click.command()
+@file_argument
+@click.option("--feed", "feeds", metavar="NAME=FILE.npy", multiple=True,
+              help="Set a blob before the run. May be repeated.")
+@click.option("--fetch", "fetches", metavar="NAME", multiple=True,
+              help="Print this blob, or write it to OUT; by default the net's external outputs. May be repeated.")
+@click.option("--init", metavar="INITNET", type=click.Path(), multiple=True,
+              help="A net that is run first (and fills parameters). May be repeated.")
+@click.option("--times", type=click.IntRange(min=1), default=1, show_default=True, help="How often the net runs.")
+@click.option("--seed", type=int, help="Make random numbers a function of this number.")
+@backend_option
+@click.option("-o", "--output", metavar="OUT", type=click.Path(),
+              help="Write what is fetched to this file: .npz, or .npy for a single blob.")
+def run(file: str, feeds: tuple[str, ...], fetches: tuple[str, ...], init: tuple[str, ...], times: int,
+        seed: int | None, backend: str | None, output: str | None) -> None:
+    """Run a net and show blobs.
+
+    \b
+    Examples:
+      netgrad run net.pbtxt --feed x=x.npy --fetch y
+      netgrad run predict.pb --init init.pb --feed data=images.npy --fetch softmax -o softmax.npy
+    """
+    import numpy as np
+
+    import netgrad
+
+    if output and not output.endswith((".npz", ".npy")):
+        raise click.BadParameter(f"expected a name that ends in .npz or .npy, found {output!r}", param_hint="--output")
+    net = read_net(file)
+    wanted = list(fetches or net.external_output)
+    if output and output.endswith(".npy") and len(wanted) != 1:
+        raise click.BadParameter(f"a .npy file holds one blob, and {len(wanted)} are fetched; name a .npz file",
+                                 param_hint="--output")
+    workspace = netgrad.Workspace(backend=backend)
+    if seed is not None:
+        netgrad.seed(seed)
+    for path in init:
+        workspace.run(read_net(path))
+    for feed in feeds:
+        name, _, path = feed.partition("=")
+        if not name or not path:
+            raise click.BadParameter(f"expected NAME=FILE.npy, found {feed!r}", param_hint="--feed")
+        workspace.feed({name: _load(path)})
+    workspace.run(net, times)
+    values = {name: workspace.fetch(name) for name in wanted}
+    if output:
+        arrays = {name: _plain(value) for name, value in values.items()}
+        with replace_file(output) as handle:
+            if output.endswith(".npy"):
+                np.save(handle, next(iter(arrays.values())), allow_pickle=False)
+            else:
+                np.savez(handle, **arrays)
+        click.echo(f"{output}: {', '.join(f'{name} {_kind(value)}' for name, value in values.items())}")
+        return
+    for name, value in values.items():
+        click.echo(f"{name}: {_kind(value)}")
+        click.echo(str(value))
+
+
+@click.command()
+@click.option("-o", "--output", metavar="FOLDER", default="demo-output", show_default=True, type=click.Path(),
+              help="Where nets, parameters and pictures go.")
+@click.option("--epochs", type=click.IntRange(min=1), help="How often training goes through all digits.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Makes everything that is random.")
+@backend_option
+def demo(output: str, epochs: int | None, seed: int, backend: str | None) -> None:
+    """Train a small net on handwritten digits.
+
+    It shows the net and the backward pass that is written for it, trains, has a new process load the result and
+    predict, and leaves nets, parameters, a training curve and a drawing. It needs scikit-learn and matplotlib:
+    pip install 'netgrad[demo]'.
+
+    \b
+    Examples:
+      netgrad demo
+      netgrad demo --backend numpy -o /tmp/demo
+    """
+    from rich.console import Console
+
+    from netgrad.demo import run
+
+    console = Console(width=None if sys.stdout.isatty() else 120)
+    run(output, backend, seed=seed, console=console, **({} if epochs is None else {"epochs": epochs}))
+
+
+def _load(path: str) -> Any:
+    """The array in a .npy file. Nothing in it is executed."""
+    import numpy as np
+
+    try:
+        array = np.load(path, allow_pickle=False)
+    except (ValueError, EOFError) as error:
+        raise ValueError(f"{path}: expected an array in NumPy's .npy format, found something else ({error})") from None
+    if not isinstance(array, np.ndarray):
+        raise ValueError(f"{path}: expected one array (.npy), found an archive of several (.npz); save them one by one")
+    return array
+
+
+def _plain(value: Any) -> Any:
+    """A value as an array that needs no pickle: strings become fixed-length bytes."""
+    import numpy as np
+
+    array = np.asarray(value)
+    return array.astype(bytes) if array.dtype == object else array
+
+
+def _kind(value: Any) -> str:
+    if isinstance(value, bytes):
+        return f"{len(value)} bytes"
+    shape = " x ".join(map(str, value.shape)) or "scalar"
+    return f"{'strings' if value.dtype == object else value.dtype} {shape}"

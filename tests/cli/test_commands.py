@@ -1,0 +1,348 @@
+"""The command `netgrad`: what it prints, its exit status, and its one line where something is wrong."""
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+import netgrad
+from netgrad.cli import run as run_command
+from netgrad.proto import caffe2_pb2, metanet_pb2, read_net, write_net
+from netgrad.tools.checking import check
+
+COMMANDS = ["show", "check", "verify", "backward", "explain", "run", "demo", "ops"]
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+def command(capfd):
+    """Runs the command; returns its exit status, standard output and standard error."""
+
+    def call(*arguments):
+        status = run_command([str(a) for a in arguments])
+        out, err = capfd.readouterr()
+        return status, out, err
+
+    return call
+
+
+def operator(type, inputs, outputs, **arguments):
+    from netgrad.graph.operator import CreateOperator
+
+    return CreateOperator(type, inputs, outputs, **arguments)
+
+
+def net_of(*operators, inputs=(), outputs=(), name="net"):
+    return caffe2_pb2.NetDef(name=name, op=operators, external_input=inputs, external_output=outputs)
+
+
+@pytest.fixture
+def line():
+    """A file with y = w x + b and its squared distance to a target."""
+    net = net_of(
+        operator("FC", ["x", "w", "b"], ["y"]),
+        operator("SquaredL2Distance", ["y", "target"], ["distance"]),
+        operator("AveragedLoss", ["distance"], ["loss"]),
+        inputs=["x", "w", "b", "target"], outputs=["loss"], name="line")
+    write_net(net, "line.pbtxt")
+    return "line.pbtxt"
+
+
+@pytest.fixture
+def overwritten():
+    """A file in which a gradient needs a value that is overwritten: Sqr reads x, and Exp writes over it."""
+    net = net_of(
+        operator("Sqr", ["x"], ["y"]),
+        operator("Exp", ["x"], ["x"]),
+        operator("Mul", ["x", "y"], ["z"]),
+        inputs=["x"])
+    write_net(net, "over.pb")
+    return "over.pb"
+
+
+# reading
+
+
+def test_show_prints_a_line_per_operator(command, line):
+    status, out, err = command("show", line)
+    assert (status, err) == (0, "")
+    assert out.splitlines() == [
+        "net line: 3 operators", "  reads x, w, b, target", "  leaves loss", "0  y = FC(x, w, b)",
+        "1  distance = SquaredL2Distance(y, target)", "2  loss = AveragedLoss(distance)"]
+
+
+def test_show_ssa_numbers_versions(command, overwritten):
+    out = command("show", overwritten, "--ssa")[1].splitlines()
+    assert out[2:] == ["0  y@1 = Sqr(x@0)", "1  x@1 = Exp(x@0)", "2  z@1 = Mul(x@1, y@1)"]
+
+
+def test_show_prints_all_nets_of_models_and_plans(command, line):
+    net = read_net(line)
+    model = metanet_pb2.MetaNetDef()
+    model.nets.add(key="predict").value.CopyFrom(net)
+    model.blobs.add(key="inputs", value=["x"])
+    write_net(model, "model.pb")
+    step = caffe2_pb2.ExecutionStep(name="train", network=["line"], num_iter=5)
+    plan = caffe2_pb2.PlanDef(name="plan", network=[net], execution_step=[step])
+    write_net(plan, "plan.pb")
+    for file, first in (("model.pb", ["model: 1 net", "  inputs: x"]),
+                        ("plan.pb", ["plan plan: 1 net", "  step train: runs line, 5 times"])):
+        status, out, _ = command("show", file)
+        assert status == 0
+        assert out.splitlines()[:2] == first
+        assert "0  y = FC(x, w, b)" in out
+
+
+@pytest.mark.parametrize("suffix", [".pb", ".pbtxt", ".prototxt"])
+def test_files_are_read_in_either_form(command, line, suffix):
+    write_net(read_net(line), "copy" + suffix)
+    assert command("show", "copy" + suffix)[1] == command("show", line)[1]
+
+
+# differentiating
+
+
+def test_backward_prints_the_new_operators_and_the_map(command, line):
+    status, out, _ = command("backward", line, "--of", "loss", "--wrt", "w")
+    assert status == 0
+    assert [text.split("  ", 1)[1] for text in out.splitlines() if text[0].isdigit()] == [
+        "loss_autogen_grad = ConstantFill(loss, value=1.0)",
+        "distance_grad = AveragedLossGradient(distance, loss_autogen_grad)",
+        'y_grad, "" = SquaredL2DistanceGradient(y, target, distance_grad)',
+        'w_grad, "" = FCGradient(x, w, y_grad)']
+    assert out.splitlines()[-2:] == ["gradients:", "  w: w_grad"]
+
+
+def test_backward_writes_what_the_library_makes(command, line):
+    assert command("backward", line, "--of", "loss", "-o", "train.pb")[:2] == (
+        0, "train.pb: 3 operators of line.pbtxt and 4 more\n")
+    net = netgrad.load(line)
+    netgrad.backward(net, "loss")
+    assert list(read_net("train.pb").op) == list(net.Proto().op)
+    assert read_net("train.pb").name == "line"
+
+
+def test_backward_takes_given_gradients(command, line):
+    out = command("backward", line, "--of", "y=dy", "--of", "distance")[1]
+    assert "FCGradient(x, w, " in out
+    assert "ConstantFill(distance, value=1.0)" in out
+    assert "dy" in out.split("Sum(")[1].split(")")[0]
+
+
+def test_backward_refuses_or_saves_overwritten_values(command, overwritten):
+    status, out, err = command("backward", overwritten, "--of", "z")
+    assert (status, out) == (1, "")
+    assert err.count("\n") == 1
+    assert "overwrote it" in err and "overwritten=\"save\"" in err
+    assert not os.path.exists("saved.pb")
+    status, out, _ = command("backward", overwritten, "--of", "z", "--overwritten", "save", "-o", "saved.pb")
+    assert status == 0
+    x = np.array([0.5, 1.0, 2.0], np.float32)
+    workspace = netgrad.Workspace()
+    workspace.feed(x=x)
+    workspace.run(netgrad.load("saved.pb"))
+    gradients = netgrad.backward(netgrad.load(overwritten), "z", overwritten="save")
+    np.testing.assert_allclose(workspace["z"], np.exp(x) * x**2, rtol=1e-5)
+    np.testing.assert_allclose(workspace[gradients["x"]], np.exp(x) * (x**2 + 2 * x), rtol=1e-5)
+
+
+def test_explain_says_why(command, line):
+    status, out, _ = command("explain", line, "w", "--of", "loss")
+    assert status == 0
+    assert "has a gradient" in out and "FC #0" in out
+    net = read_net(line)
+    net.op.insert(0, operator("StopGradient", ["x0"], ["x"]))
+    net.external_input[0] = "x0"
+    write_net(net, "stopped.pb")
+    out = command("explain", "stopped.pb", "x0", "--of", "loss")[1]
+    assert "zero" in out and "StopGradient" in out
+    assert command("explain", line, "ww", "--of", "loss")[0] == 1
+
+
+# checking
+
+
+def test_verify_finds_a_wrong_read(command, line):
+    command("backward", line, "--of", "loss", "-o", "train.pb")
+    assert command("verify", "train.pb") == (
+        0, "train.pb: the backward pass is right (3 gradient operators of 7)\n", "")
+    net = read_net("train.pb")
+    gradient = next(op for op in net.op if op.type == "FCGradient")
+    gradient.input[0] = "target"
+    write_net(net, "wrong.pb")
+    status, out, err = command("verify", "wrong.pb")
+    assert (status, err) == (1, "")
+    assert "FCGradient" in out and "target" in out
+
+
+def test_check_reports_everything_at_once(command):
+    net = net_of(
+        caffe2_pb2.OperatorDef(type="Relu", input=["x", "x"], output=["y"]),
+        caffe2_pb2.OperatorDef(type="Rellu", input=["y"], output=["z"]),
+        caffe2_pb2.OperatorDef(type="Sigmoid", input=["dta"], output=["s"]),
+        caffe2_pb2.OperatorDef(type="Tanh", input=["later"], output=["t"]),
+        caffe2_pb2.OperatorDef(type="Copy", input=["data"], output=["later"]),
+        inputs=["x", "data"], outputs=["missing"])
+    write_net(net, "bad.pb")
+    status, out, err = command("check", "bad.pb")
+    assert (status, err) == (1, "")
+    problems = [text for text in out.splitlines() if text.startswith("problem: ")]
+    for words in (("operator 0, Relu", "2 inputs"), ("operator 1, Rellu", "Relu"), ("operator 2", "'dta'", "'data'"),
+                  ("operator 3", "'later'", "operator 4, Copy, writes it"), ("external output 'missing'",)):
+        assert any(all(word in problem for word in words) for problem in problems), (words, problems)
+    assert out.splitlines()[-1] == f"bad.pb: 5 operators, {len(problems)} problems"
+
+
+def test_check_notes_are_no_problems(command, line):
+    net = read_net(line)
+    net.op.append(operator("ArgMax", ["y"], ["best"]))
+    write_net(net, "noted.pb")
+    status, out, _ = command("check", "noted.pb")
+    assert status == 0
+    assert "note: operator 3, ArgMax: no gradient" in out
+    assert command("check", line) == (0, "line.pbtxt: 3 operators, no problems\n", "")
+
+
+def test_check_of_a_blob_lists_every_missing_rule(command):
+    net = net_of(
+        operator("ArgMax", ["x"], ["a"]), operator("Cast", ["a"], ["c"], to=1), operator("Ceil", ["c"], ["d"]),
+        operator("Floor", ["d"], ["e"]), inputs=["x"])
+    write_net(net, "flat.pb")
+    status, out, _ = command("check", "flat.pb", "--of", "e")
+    assert status == 1
+    assert sum(problem.kind == "gradient" for problem in check(net, ["e"])) == 1
+    assert "Floor" in out
+
+
+# running
+
+
+def feed_files():
+    rng = np.random.default_rng(0)
+    values = {"x": rng.normal(size=(4, 3)), "w": rng.normal(size=(2, 3)), "b": np.zeros(2), "target": np.zeros((4, 2))}
+    values = {name: value.astype(np.float32) for name, value in values.items()}
+    for name, value in values.items():
+        np.save(f"{name}.npy", value)
+    return values, [word for name in values for word in ("--feed", f"{name}={name}.npy")]
+
+
+@pytest.mark.parametrize("backend", ["numpy", "torch"])
+def test_run_feeds_and_fetches(command, line, backend):
+    values, feeds = feed_files()
+    y = values["x"] @ values["w"].T
+    status, out, err = command("run", line, *feeds, "--fetch", "y", "--fetch", "loss", "-o", "out.npz", "--backend", backend)
+    assert (status, err) == (0, "")
+    assert out == "out.npz: y float32 4 x 2, loss float32 scalar\n"
+    with np.load("out.npz") as found:
+        np.testing.assert_allclose(found["y"], y, rtol=1e-5)
+        np.testing.assert_allclose(found["loss"], (y**2).sum(1).mean() / 2, rtol=1e-5)
+    assert command("run", line, *feeds, "--fetch", "y", "-o", "y.npy")[0] == 0
+    np.testing.assert_allclose(np.load("y.npy"), y, rtol=1e-5)
+
+
+def test_run_fetches_the_external_outputs_and_runs_init_nets(command, line):
+    values, feeds = feed_files()
+    init = net_of(operator("GivenTensorFill", [], ["w"], shape=[2, 3], values=values["w"].ravel().tolist()))
+    write_net(init, "init.pb")
+    feeds = [word for word in feeds if "w=" not in word]
+    feeds = ["--init", "init.pb", "--feed", "x=x.npy", "--feed", "b=b.npy", "--feed", "target=target.npy"]
+    status, out, _ = command("run", line, *feeds)
+    assert status == 0
+    loss = ((values["x"] @ values["w"].T) ** 2).sum(1).mean() / 2
+    head, number = out.split("\n", 1)
+    assert head == "loss: float32 scalar"
+    assert float(number) == pytest.approx(loss, rel=1e-5)
+
+
+def test_run_draws_the_same_numbers_for_a_seed(command):
+    write_net(net_of(operator("GaussianFill", [], ["r"], shape=[3]), outputs=["r"]), "random.pb")
+    first, again, other = (command("run", "random.pb", "--seed", seed)[1] for seed in (1, 1, 2))
+    assert first == again != other
+
+
+def test_run_executes_no_pickles(command, line):
+    np.save("x.npy", np.array([print], dtype=object), allow_pickle=True)
+    status, _, err = command("run", line, "--feed", "x=x.npy")
+    assert status == 1
+    assert err.startswith("netgrad: x.npy: expected an array in NumPy's .npy format")
+
+
+# the catalogue
+
+
+def test_ops_lists_and_documents(command):
+    status, out, _ = command("ops", "Leaky*")
+    assert status == 0
+    assert [text.split() for text in out.splitlines()[1:3]] == [
+        ["LeakyRelu", "activations", "yes", "yes"], ["LeakyReluGradient", "activations", "-", "yes"]]
+    out = command("ops", "FC")[1]
+    assert out.startswith("Y = FC(X, W, b)\n")
+    assert "W_grad, b_grad, X_grad = FCGradient(X, W, dY)" in out and "axis_w: an integer, default 1" in out
+    status, _, err = command("ops", "Rellu")
+    assert status == 1
+    assert "'Rellu'" in err and "Relu" in err
+
+
+def test_every_operator_can_be_documented(command):
+    from netgrad.cli.operators import _sheet
+    from netgrad.graph import registry
+
+    for declaration in registry.every():
+        sheet = list(_sheet(declaration))
+        assert declaration.type in sheet[0]
+        assert any(text.startswith("gradient:") for text in sheet), declaration.type
+
+
+# misuse
+
+
+@pytest.mark.parametrize("arguments, status, words", [
+    (["show", "nowhere.pb"], 1, "nowhere.pb: No such file"),
+    (["show", "garbage.pb"], 1, "garbage.pb: expected"),
+    (["backward", "line.pbtxt"], 2, "--of"),
+    (["backward", "line.pbtxt", "--of", "lss"], 1, "did you mean 'loss'"),
+    (["backward", "line.pbtxt", "--of", "loss="], 2, "BLOB=GRADIENT"),
+    (["backward", "line.pbtxt", "--of", "loss", "--overwritten", "never"], 2, "never"),
+    (["run", "line.pbtxt", "--feed", "x"], 2, "NAME=FILE.npy"),
+    (["run", "line.pbtxt", "--fetch", "loss"], 1, "'x'"),
+    (["run", "line.pbtxt", "-o", "out.txt"], 2, ".npz"),
+    (["explode"], 2, "explode"),
+])
+def test_what_is_wrong_is_one_line(command, line, arguments, status, words):
+    with open("garbage.pb", "wb") as file:
+        file.write(b"\xff\x00garbage" * 9)
+    found, out, err = command(*arguments)
+    assert (found, out) == (status, "")
+    assert err.count("\n") == 1 and err.startswith("netgrad") and words in err
+
+
+def test_debug_shows_where(command):
+    with pytest.raises(FileNotFoundError):
+        run_command(["--debug", "show", "nowhere.pb"])
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_has_examples(name):
+    from netgrad.cli.commands import netgrad as group
+
+    assert list(group.commands) == [] and group.list_commands(None) == COMMANDS[:5] + ["run", "demo", "ops"]
+    shown = CliRunner().invoke(group, [name, "--help"])
+    assert shown.exit_code == 0
+    assert f"netgrad {name}" in shown.output.split("Examples:")[1]
+
+
+def test_piped_output_is_plain_and_a_closed_pipe_is_left_quietly(line):
+    environment = {**os.environ, "TERM": "xterm-256color"}
+    done = subprocess.run([sys.executable, "-m", "netgrad", "show", line], capture_output=True, env=environment)
+    assert done.returncode == 0
+    assert b"\x1b" not in done.stdout and b"FC(x, w, b)" in done.stdout
+    pipe = subprocess.run(f"{sys.executable} -m netgrad ops | head -n 1", shell=True, capture_output=True, text=True)
+    assert pipe.stdout.split() == ["operator", "family", "gradient", "kernel"]
+    assert pipe.stderr == ""
