@@ -71,18 +71,21 @@ def update_rows(xp: Any, indices: Any, tables: Rows, inputs: Rows, step: Callabl
         if entries.shape[0] != count:
             raise ValueError(f"grad must have one row per index, {count}; found shape {tuple(entries.shape)}")
     indices = check_indices(xp, indices, tables[0].shape[0], "indices")
-    extra: list[Any] | None = None
-    tables = list(tables)
-    for positions in in_turn(xp, indices):
-        rows = xp.take(indices, positions, axis=0)
-        before = [xp.take(t, rows, axis=0) for t in tables]
-        after = step(*before, *(xp.take(e, positions, axis=0) for e in inputs))
-        tables = [xp.index_put(t, rows, new) for t, new in zip(tables, after, strict=False)]
-        others = after[len(tables):]
-        if extra is None:
-            extra = [xp.zeros((count, *o.shape[1:]), dtype=o.dtype, device=o.device) for o in others]
-        extra = [xp.index_put(e, positions, o) for e, o in zip(extra, others, strict=True)]
-    return tables, extra or []
+    rounds = in_turn(xp, indices)
+    if not rounds:
+        return tables, []
+    named = xp.take(indices, rounds[0], axis=0)  # each row once, in rising order
+    after = step(*(xp.take(t, named, axis=0) for t in tables), *(xp.take(e, rounds[0], axis=0) for e in inputs))
+    rows, extra = list(after[:len(tables)]), [[other] for other in after[len(tables):]]
+    for positions in rounds[1:]:
+        at = xp.searchsorted(named, xp.take(indices, positions, axis=0))
+        after = step(*(xp.take(r, at, axis=0) for r in rows), *(xp.take(e, positions, axis=0) for e in inputs))
+        rows = [xp.index_put(r, at, new) for r, new in zip(rows, after, strict=False)]
+        for parts, other in zip(extra, after[len(tables):], strict=True):
+            parts.append(other)
+    order = xp.concat(rounds)
+    return ([xp.index_put(t, named, r) for t, r in zip(tables, rows, strict=True)],
+            [xp.index_put(xp.zeros_like(others), order, others) for others in map(xp.concat, extra)])
 
 
 def row_mean(xp: Any, rows: Any) -> Any:
