@@ -94,6 +94,11 @@ def _constant_dtype(dtype: int | None, value: Any) -> str:
     return _NAMES[dtype]
 
 
+def _like(model: str | None, name: str, dtype: int | None) -> str:
+    """The dtype of a constant in the shape of a tensor of dtype ``model``."""
+    return model if dtype is None and name == "float32" and model in ("float64", "float16", "bfloat16") else name
+
+
 def _constant_value(name: str, value: Any) -> Any:
     if name == "string":
         return (value or "").encode("utf-8", "surrogateescape")
@@ -116,7 +121,8 @@ def _constant_type(*types: TensorType, wanted: Any, extra_shape: Any, input_as_s
 class ConstantFill(Operator):
     """A tensor of one value.
 
-    Its dtype is ``dtype``, else that of the value: float32 for 2.0 and for none, int64 for 2.
+    Its dtype is ``dtype``, else that of the value: int64 for 2; for 2.0 and for none that of a floating-point input
+    whose shape is taken (so that the gradients of a double net are doubles), else float32.
     """
 
     inputs = [SHAPE_INPUT, In("value", "one element that stands for the argument", optional=True)]
@@ -128,12 +134,17 @@ class ConstantFill(Operator):
 
     def shape(*types: TensorType, wanted: Any, extra_shape: Any, input_as_shape: bool, dtype: Any,
               constant: Any) -> TensorType:
-        return filled_type(_constant_dtype(dtype, constant), types[:1], wanted, extra_shape, input_as_shape)
+        name = _constant_dtype(dtype, constant)
+        if len(types) == 1 and not input_as_shape:
+            name = _like(types[0].dtype, name, dtype)
+        return filled_type(name, types[:1], wanted, extra_shape, input_as_shape)
 
     def kernel(xp: Any, input: Any = None, value: Any = None, *, wanted: Any, extra_shape: Any, input_as_shape: bool,
                dtype: int | None, constant: Any) -> Any:
         dims = filled_shape(xp, input, wanted, extra_shape, input_as_shape)
         name = _constant_dtype(dtype, constant)
+        if input is not None and value is None and not input_as_shape:
+            name = _like(xp.dtype_name(input), name, dtype)
         fill = _constant_value(name, constant)
         if value is not None:
             if xp.dtype_name(value) != name:
