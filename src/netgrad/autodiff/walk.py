@@ -145,9 +145,11 @@ class Walk:
     def without_optional_tail(self, type: str, outputs: list[int]) -> list[int]:
         """Unwanted outputs are dropped from the end where the operator can do without; others stay, unnamed."""
         declaration = registry.find(type)
-        allowed = declaration.num_outputs if declaration is not None else None
         kept = list(outputs)
-        while allowed is not None and kept and kept[-1] == self.unwanted and len(kept) - 1 in allowed:
+        while declaration is not None and kept and kept[-1] == self.unwanted:
+            slot = declaration.slot(declaration.outputs, len(kept) - 1)
+            if slot is None or slot.variadic or len(kept) - 1 not in declaration.num_outputs:
+                break  # of variadic outputs there must be as many as there are: a Split divides by their number
             kept.pop()
         return kept
 
@@ -244,6 +246,8 @@ class Walk:
                             self.drop_partial(ins, targets)
             if index in closes:
                 self.close(index, closes[index])
+        if self.wanted is not None:
+            self.prune()
         if self.problems:
             raise MissingRuleError("; ".join(self.problems) if len(self.problems) == 1 else
                                    f"{len(self.problems)} operators on the path have no gradient:\n  "
@@ -361,6 +365,20 @@ class Walk:
             contributions = self.pending.get(value)
             if contributions is not None and len(contributions) > 1:
                 self.gradients[value] = accumulate.add_up(self, index, value, contributions)
+
+    def prune(self) -> None:
+        """Drops operators that lead to no wanted gradient: fills of ys that do not depend on what is wanted."""
+        emitted = self.emitted
+        needed = {v for g in self.gradient_map().values() for v in (g if isinstance(g, tuple) else (g,))} | self.pinned
+        kept = []
+        for position in range(len(emitted) - 1, -1, -1):
+            if not needed.isdisjoint(emitted.outputs[position]):
+                needed.update(emitted.inputs[position])
+                kept.append(position)
+        kept.reverse()
+        moved = {old: new for new, old in enumerate(kept)}
+        emitted.keep(kept)
+        self.sums = [moved[position] for position in self.sums if position in moved]
 
     def release(self) -> None:
         """Lets go of what only the making needed; the map of gradients can still be had."""
