@@ -90,6 +90,8 @@ VALUES: list[tuple[str, list[np.ndarray], dict[str, Any], list[np.ndarray]]] = [
     ("ScatterAssign", [np.zeros((3, 1)), ints(1, 1), np.array([[4.0], [5.0]])], {}, [np.array([[0.0], [5.0], [0.0]])]),
     ("ScatterWeightedSum", [np.ones((3, 1)), np.array([2.0]), ints(1, 1, 0), np.ones((3, 1)), np.array([10.0])], {},
      [np.array([[12.0], [24.0], [1.0]])]),
+    ("ScatterWeightedSum", [np.ones((3, 1)), np.ones(1), ints([1, 1]), np.array([[[1.0], [2.0]]]), np.array([-10.0])],
+     {}, [np.array([[1.0], [-29.0], [1.0]])]),
     ("Scatter", [np.zeros((2, 3)), ints([2, 0], [1, 1]), np.array([[1.0, 2], [3, 4]])], {},
      [np.array([[2.0, 0, 1], [0, 4, 0]])]),
     ("OneHot", [ints(2, 0), ints(3)], {}, [np.float32([[0, 0, 1], [1, 0, 0]])]),
@@ -136,7 +138,7 @@ def test_values(type: str, inputs: Any, arguments: dict[str, Any], expected: Any
 
 @BACKENDS
 @pytest.mark.parametrize(("type", "inputs", "arguments", "message"), [
-    ("Gather", [X, ints(2)], {}, "indices hold 2"), ("Gather", [X, ints(-3)], {}, "hold -1"),
+    ("Gather", [X, ints(2)], {}, "indices hold 2"), ("Gather", [X, ints(-3)], {}, "hold -3"),
     ("Gather", [X, ints(-1)], {"axis": 1}, "hold -1"), ("Gather", [X, X[0, 0]], {}, "int32 or int64"),
     ("Gather", [X, ints(0)], {"axis": 3}, "axis 3"), ("BatchGather", [X, ints(-1)], {}, "hold -1"),
     ("BatchGather", [X, ints(0)], {"match_outer": 1}, "must begin"),

@@ -211,6 +211,31 @@ def test_checks_of_values(run: Bench, capsys: Any) -> None:
     assert "x: float32 (3,): 1.0" in capsys.readouterr().err
 
 
+def test_text_files_are_read_in_batches_pass_after_pass(run: Bench, tmp_path: Any) -> None:
+    file = tmp_path / "table.txt"
+    file.write_text("1.5\tab\n2\tc d\n3\t\n")
+    run("CreateTextFileReader", [], ["r"], filename=str(file), num_passes=2, field_types=[1, 4])
+    batches = [[x.tolist() for x in run("TextFileReaderRead", ["r"], ["a", "b"], batch_size=4)] for _ in range(3)]
+    assert batches == [[[1.5, 2, 3, 1.5], [b"ab", b"c d", b"", b"ab"]], [[2, 3], [b"c d", b""]], [[], []]]
+    file.write_text("1.5\n")
+    run("CreateTextFileReader", [], ["r"], filename=str(file), field_types=[1, 4])
+    with pytest.raises(OperatorError, match=r"line 1 of .* has 1 fields"):
+        run("TextFileReaderRead", ["r"], ["a", "b"])
+
+
+def test_functions_of_pytorch_by_name(run: Bench) -> None:
+    feeds = {"x": np.float32([[3, 1], [2, 4]]), "mask": np.array([1, 0], np.uint8), "v": np.float32([9])}
+    assert run("ATen", ["x"], ["y"], feeds, operator="sum").tolist() == 10
+    assert run("ATen", ["x"], ["y"], operator="sum", dim=1, keepdim=0).tolist() == [4, 6]
+    assert run("ATen", ["x"], ["y"], operator="pow", exponent=2.0).tolist() == [[9, 1], [4, 16]]
+    assert run("ATen", ["x", "mask"], ["y"], operator="index").tolist() == [[3, 1]]
+    assert run("ATen", ["x", "mask", "v"], ["y"], operator="index_put").tolist() == [[9, 9], [2, 4]]
+    assert [y.tolist() for y in run("ATen", ["x"], ["y", "i"], operator="sort")] == [[[1, 3], [2, 4]], [[1, 0], [0, 1]]]
+    for arguments, message in (({"operator": "pow"}, "no form of pow"), ({"operator": "nonsense"}, "no function")):
+        with pytest.raises(OperatorError, match=message):
+            run("ATen", ["x"], ["y"], **arguments)
+
+
 def test_blobs_as_a_whole(run: Bench) -> None:
     assert run("FeedBlob", [], ["s"], value="hello") == b"hello"
     assert run("GetAllBlobNames", [], ["n"], {"x": np.ones(2)}).tolist() == [b"n", b"s", b"x"]

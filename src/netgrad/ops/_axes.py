@@ -31,14 +31,16 @@ def number(xp: Any, values: Any, what: str) -> Any:
     return host.reshape(-1)[0].item()
 
 
-def check_indices(xp: Any, indices: Any, size: int, what: str = "indices") -> None:
-    """Raises ValueError unless all indices (of an integer array) are in [0, size)."""
+def check_indices(xp: Any, indices: Any, size: int, least: int = 0) -> None:
+    """Raises ValueError unless all indices (of an integer array) are in [least, size)."""
     if xp.dtype_name(indices) not in ("int32", "int64"):
-        raise ValueError(f"{what} must be int32 or int64, found {xp.dtype_name(indices)}")
+        raise ValueError(f"indices must be int32 or int64, found {xp.dtype_name(indices)}")
     host = xp.to_numpy(indices)
-    if host.size and (host.min() < 0 or host.max() >= size):
-        wrong = host[(host < 0) | (host >= size)].reshape(-1)[0]
-        raise ValueError(f"{what} hold {wrong}, which is out of range: expected 0 to {size - 1}")
+    if host.size:
+        low, high = int(host.min()), int(host.max())
+        if low < least or high >= size:
+            raise ValueError(f"indices hold {low if low < least else high}, which is out of range: "
+                             f"expected {least} to {size - 1}")
 
 
 def side_by_side(shift: int = 0, most: int = 64) -> frozenset[tuple[int, int]]:

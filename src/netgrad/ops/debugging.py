@@ -206,4 +206,13 @@ class Crash(Operator):
 class GetGPUMemoryUsage(Operator):
     """Memory in use on each GPU, and the most that was."""
 
-    outputs = [Out("usage", "(2, GPUs), int64: in use, most", differentiable=False)]
+    outputs = [Out("usage", "(2, GPUs), int64: bytes in use, and the most that were", differentiable=False)]
+
+    def kernel(xp: Any) -> Any:
+        try:
+            from torch import cuda
+        except ImportError:
+            raise ValueError("it asks PyTorch, which is not installed: pip install netgrad[torch]") from None
+        devices = range(cuda.device_count())
+        usage = [[cuda.memory_allocated(k) for k in devices], [cuda.max_memory_allocated(k) for k in devices]]
+        return xp.reshape(xp.asarray(usage, dtype=xp.int64), (2, len(devices)))

@@ -13,7 +13,7 @@ from netgrad.ops._strings import string_array
 from netgrad.proto import caffe2_pb2
 
 _INT32 = caffe2_pb2.TensorProto.INT32
-_MAP_TYPES = {_INT32: "int32", caffe2_pb2.TensorProto.INT64: "int64"}
+_MAP_TYPES: dict[int, str] = {_INT32: "int32", caffe2_pb2.TensorProto.INT64: "int64"}
 
 
 class Map(dict[int, int]):

@@ -77,7 +77,7 @@ def shape_input_only(arguments: Mapping[str, Any], count: int) -> frozenset[int]
     return frozenset() if arguments["input_as_shape"] else frozenset({0})
 
 
-_NAMES = {
+_NAMES: dict[int, str] = {
     _T.FLOAT: "float32", _T.INT32: "int32", _T.STRING: "string", _T.BOOL: "bool", _T.UINT8: "uint8", _T.INT8: "int8",
     _T.UINT16: "uint16", _T.INT16: "int16", _T.INT64: "int64", _T.DOUBLE: "float64", _T.FLOAT16: "float16",
 }

@@ -8,16 +8,16 @@ from netgrad.graph.arguments import Bool, Float, Int, Ints
 from netgrad.graph.declaration import Arity, In, Operator, Out
 from netgrad.graph.rules import Rule, emits, forbidden, no_gradient
 from netgrad.graph.shapes import TensorType, data_dependent, same_as
-from netgrad.ops._arrays import array, canonical_axis, zeros
+from netgrad.ops._arrays import array, canonical_axis, product, zeros
 from netgrad.ops._axes import check_indices, count, int_list, number
 
 
 def _flat_positions(xp: Any, data: Any, indices: Any, axis: int, match_outer: bool, wrap_indices: bool) -> Any:
     """For each row asked for, its place when the axes of data up to ``axis`` are made one; shape (outer, N)."""
     size, outer = data.shape[axis], count(data.shape[:axis])
+    check_indices(xp, indices, size, -size if wrap_indices else 0)
     if wrap_indices:
         indices = xp.where(indices < 0, indices + size, indices)
-    check_indices(xp, indices, size)
     indices = xp.astype(indices, xp.int64)
     if match_outer:
         if axis < 1 or tuple(indices.shape[:axis]) != tuple(data.shape[:axis]):
@@ -125,8 +125,8 @@ class BatchGatherGradient(Operator):
             raise ValueError(f"dY has shape {tuple(dY.shape)}, which is not what indices of shape "
                              f"{tuple(INDICES.shape)} pick from shape {tuple(DATA.shape)} along axis {axis}")
         places = xp.reshape(_flat_positions(xp, DATA, INDICES, axis, match_outer, wrap_indices), (-1,))
-        inner = count(DATA.shape[axis + 1:])
-        table = zeros(xp, (count(DATA.shape[:axis + 1]), inner), dY)
+        inner = product(DATA.shape[axis + 1:])
+        table = zeros(xp, (product(DATA.shape[:axis + 1]), inner), dY)
         return xp.reshape(xp.scatter_add(table, places, xp.reshape(dY, (places.shape[0], inner))), DATA.shape)
 
 

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
+import threading
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
 from netgrad.graph.arguments import Bool, Float, Int, Ints, Str, Strs
 from netgrad.graph.declaration import In, Operator, Out, between
 from netgrad.graph.rules import forbidden, no_gradient
 from netgrad.graph.shapes import scalar
+from netgrad.ops._strings import string_array
+from netgrad.proto import caffe2_pb2
 
 _DATABASE = [
     Str("db", "", "its path"), Str("db_type", "", "its kind: minidb, protodb, lmdb, ..."),
@@ -115,6 +123,36 @@ class TensorProtosDBInput(Operator):
     gradient = no_gradient
 
 
+class TextFileReader:
+    """Reads the lines of a file, in turn, as many times as asked; threads may share it."""
+
+    def __init__(self, filename: str, passes: int, field_types: Sequence[int]) -> None:
+        kinds: dict[int, str] = {caffe2_pb2.TensorProto.FLOAT: "float32", caffe2_pb2.TensorProto.STRING: "string"}
+        if passes < 1 or not field_types or not set(field_types) <= set(kinds):
+            raise ValueError(f"num_passes is {passes} and field_types are {list(field_types)}: "
+                             "expected at least one pass, and FLOAT or STRING for every field")
+        if not Path(filename).is_file():
+            raise ValueError(f"there is no file {filename!r}")
+        self.kinds = [kinds[kind] for kind in field_types]
+        self._lines = self._all(filename, passes)
+        self._lock = threading.Lock()
+
+    def _all(self, filename: str, passes: int) -> Iterator[list[bytes]]:
+        for _ in range(passes):
+            with open(filename, "rb") as file:
+                for number, line in enumerate(file, 1):
+                    fields = line.rstrip(b"\n").split(b"\t")
+                    if len(fields) != len(self.kinds):
+                        raise ValueError(f"line {number} of {filename!r} has {len(fields)} fields, "
+                                         f"expected {len(self.kinds)}")
+                    yield fields
+
+    def read(self, most: int) -> list[list[bytes]]:
+        """The next lines, fewer than ``most`` at the end; each a list of fields."""
+        with self._lock:
+            return list(itertools.islice(self._lines, most))
+
+
 class CreateTextFileReader(Operator):
     """A reader of a text file with tabs between its fields."""
 
@@ -126,6 +164,9 @@ class CreateTextFileReader(Operator):
     host = True
     gradient = no_gradient
 
+    def kernel(xp: Any, *, filename: str, num_passes: int, field_types: Any) -> Any:
+        return TextFileReader(filename, num_passes, field_types)
+
 
 class TextFileReaderRead(Operator):
     """The next lines of a text file, a tensor for each field."""
@@ -136,3 +177,10 @@ class TextFileReaderRead(Operator):
     effects = {"io", "state"}
     host = True
     gradient = no_gradient
+
+    def kernel(xp: Any, reader: TextFileReader, *, batch_size: int) -> Any:
+        lines = reader.read(batch_size)
+        columns = zip(*lines, strict=True) if lines else [()] * len(reader.kinds)
+        return tuple(string_array(column, (len(column),)) if kind == "string"
+                     else xp.asarray([float(x) for x in column], dtype=xp.float32)
+                     for column, kind in zip(columns, reader.kinds, strict=True))

@@ -88,8 +88,9 @@ class DepthConcat(Operator):
 
 def _concat_split(op: Rule) -> None:
     """The gradient of a split: the gradients of all parts, joined."""
-    op.emit("Concat", [op.GO_or_zeros(k) for k in range(op.num_outputs)],
-            [op.GI(0), op.temp(f"_{op.input_name(0)}_grad_dims")])
+    if any(map(op.has_GO, range(op.num_outputs))):
+        op.emit("Concat", [op.GO_or_zeros(k) for k in range(op.num_outputs)],
+                [op.GI(0), op.temp(f"_{op.input_name(0)}_grad_dims")])
 
 
 def _parts(xp: Any, X: Any, axis: int, sizes: Sequence[int], drop_axis: bool = False) -> tuple[Any, ...]:
@@ -151,6 +152,7 @@ class DepthSplit(Operator):
     strings = True
     shares = views_of_first()
     gradient = _concat_split
+    outputs_alike = Split.outputs_alike
     kernel = Split.kernel
 
 
@@ -176,14 +178,15 @@ class SplitByLengths(Operator):
             raise ValueError(f"{len(given)} lengths cannot be shared among {op.num_outputs} outputs")
         each = len(given) // op.num_outputs
         sizes = [sum(given[k * each:(k + 1) * each]) for k in range(op.num_outputs)]
-        if use_scaling_lengths and sum(sizes):
-            if extent % sum(sizes):
-                raise ValueError(f"{extent} along axis {place} is no multiple of the lengths' sum {sum(sizes)}")
-            sizes = [s * (extent // sum(sizes)) for s in sizes]
+        total = sum(sizes)
+        if use_scaling_lengths and total:
+            if extent % total:
+                raise ValueError(f"{extent} along axis {place} is no multiple of the lengths' sum {total}")
+            sizes = [s * (extent // total) for s in sizes]
         return _parts(xp, input, place, sizes)
 
 
-def _bounds(dims: Sequence[int], starts: Sequence[int], ends: Sequence[int]) -> tuple[slice, ...]:
+def slice_bounds(dims: Sequence[int], starts: Sequence[int], ends: Sequence[int]) -> tuple[slice, ...]:
     """The part that starts and ends stand for; negative ones count from one behind the last place."""
     if len(starts) != len(ends) or len(starts) > len(dims):
         raise ShapeError(f"{len(starts)} starts and {len(ends)} ends for shape {tuple(dims)}: "
@@ -221,14 +224,14 @@ class Slice(Operator):
         if given or X.dims is None or starts_argument is None or ends_argument is None:
             return X.with_dims(None if X.rank is None else (None,) * X.rank)
         known = [0 if d is None else d for d in X.dims]
-        part = _bounds(known, starts_argument, ends_argument)
+        part = slice_bounds(known, starts_argument, ends_argument)
         return X.with_dims([None if d is None else p.stop - p.start
                             for d, p in zip(X.dims, part)] + list(X.dims[len(part):]))
 
     def kernel(xp: Any, X: Any, starts: Any = None, ends: Any = None, *, starts_argument: Any,
                ends_argument: Any) -> Any:
         blobs = [] if starts is None else [starts, ends]
-        return X[_bounds(X.shape, *_given_bounds(xp, blobs, starts_argument, ends_argument))]
+        return X[slice_bounds(X.shape, *_given_bounds(xp, blobs, starts_argument, ends_argument))]
 
     def gradient(op: Rule) -> None:
         op.emit("SliceGradient", [*map(op.I, range(op.num_inputs)), op.GO(0)], [op.GI(0)])
@@ -255,7 +258,7 @@ class SliceGradient(Operator):
         dY = rest[-1]
         if not count(X.shape):
             return zeros(xp, X.shape, dY)
-        part = _bounds(X.shape, *_given_bounds(xp, rest[:-1], starts_argument, ends_argument))
+        part = slice_bounds(X.shape, *_given_bounds(xp, rest[:-1], starts_argument, ends_argument))
         for axis, bounds in enumerate(part):
             before = (*dY.shape[:axis], bounds.start, *dY.shape[axis + 1:])
             behind = (*dY.shape[:axis], X.shape[axis] - bounds.stop, *dY.shape[axis + 1:])

@@ -9,7 +9,7 @@ from netgrad.graph.arguments import Bool, DType, Float, Int, Ints, Str
 from netgrad.graph.declaration import ANY_PAIR, In, Operator, Out
 from netgrad.graph.rules import Rule, emits, forbidden, no_gradient, pass_through
 from netgrad.graph.shapes import Dim, Fixed, ShapeError, TensorType, same_as
-from netgrad.ops._arrays import canonical_axis, zeros
+from netgrad.ops._arrays import canonical_axis, product, zeros
 from netgrad.ops._axes import count, int_list, side_by_side
 from netgrad.ops._strings import string_array
 from netgrad.proto import caffe2_pb2
@@ -259,11 +259,11 @@ class Transpose(Operator):
         return xp.permute_dims(X, order)
 
     def gradient(op: Rule) -> None:
-        if not op.has_arg("axes"):
+        axes = op.arg("axes")
+        if not isinstance(axes, list):  # the reverse order is its own inverse
             op.emit("Transpose", [op.GO(0)], [op.GI(0)])
             return
-        axes = op.arg("axes")
-        inverse = [axes.index(k) if k in axes else 0 for k in range(len(axes))] if axes else []
+        inverse = [axes.index(k) if k in axes else 0 for k in range(len(axes))]
         op.copy_arguments = False
         kept = {name: op.arg(name) for name in op.argument_names() if name != "axes"}
         op.emit("Transpose", [op.GO(0)], [op.GI(0)], **kept, axes=inverse)
@@ -576,7 +576,7 @@ class UnsafeCoalesce(Operator):
         whole = xp.concat([xp.reshape(x, (-1,)) for x in X]) if X else xp.zeros((0,), dtype=xp.float32)
         parts, start = [], 0
         for x in X:
-            size = count(x.shape)
+            size = product(x.shape)
             parts.append(xp.reshape(whole[start:start + size], x.shape))
             start += size
         return (*parts, whole)

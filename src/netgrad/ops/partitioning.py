@@ -133,7 +133,7 @@ class KeySplit(Operator):
     def kernel(xp: Any, keys: Any, *, categorical_limit: int, op: Any) -> Any:
         if categorical_limit <= 0 or op.num_outputs < categorical_limit:
             raise ValueError(f"categorical_limit is {categorical_limit}, but there are {op.num_outputs} outputs")
-        check_indices(xp, keys, categorical_limit, "keys")
+        check_indices(xp, keys, categorical_limit)
         found: list[list[int]] = [[] for _ in range(categorical_limit)]
         for place, key in enumerate(int_list(xp, keys)):
             found[key].append(place)

@@ -128,7 +128,7 @@ class UniformIntFill(_RandomFiller):
         return filled_type("int32", types[:1], wanted, extra_shape, input_as_shape)
 
 
-_INTEGERS = {caffe2_pb2.TensorProto.INT32: "int32", caffe2_pb2.TensorProto.INT64: "int64"}
+_INTEGERS: dict[int, str] = {caffe2_pb2.TensorProto.INT32: "int32", caffe2_pb2.TensorProto.INT64: "int64"}
 
 
 class UniqueUniformFill(_RandomFiller):
