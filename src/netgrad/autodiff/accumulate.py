@@ -20,9 +20,10 @@ ONLY_KEEP_TAG = "only_keep_is_auto_gen_sum_ops_tag"
 
 def add_up(walk: Walk, index: int, value: int, contributions: list[Contribution]) -> Cotangent:
     """Emits the operators that add several contributions to a forward value's gradient; returns the sum."""
-    devices = [_device(walk, source) for _, _, source in contributions]
     terms = [(gradient, computed) for gradient, computed, _ in contributions]
-    if any(device is not None for device in devices):
+    devices: list[Any] = [None]
+    if walk.has_devices:
+        devices = [_device(walk, source) for _, _, source in contributions]
         terms = _on_one_device(walk, index, value, terms, devices)
     rest = _device_rest(devices)
     sparse = sum(gradient.__class__ is tuple for gradient, _ in terms)

@@ -159,11 +159,13 @@ def _unknown(name: str, role: str, known: Iterable[str]) -> UnknownBlobError:
 
 
 def _check_stops(forward: Forward) -> None:
-    if "StopGradient" not in forward.types:
-        return
-    read = {forward.names[v] for v in forward.uses}
-    for index, op in enumerate(forward.ops):
-        if op.type == "StopGradient":
+    """A StopGradient whose output's name no operator reads stops nothing, and was surely meant to."""
+    unread = [index for index, row in enumerate(forward.outs) if row and row[0] not in forward.uses]
+    stops = [index for index in unread if forward.ops[index].type == "StopGradient"]
+    if stops:
+        read = {forward.names[v] for v in forward.uses}
+        for index in stops:
+            op = forward.ops[index]
             if op.output[0] not in read:
                 raise ValueError(
                     f"the output of {describe(op, index)} is read by no operator, so that it stops nothing: let the "

@@ -161,37 +161,41 @@ def decode_rest(rest: str) -> Any:
 
 def encode(emitted: Emitted, names: Sequence[str]) -> bytes:
     """The operators as the wire format of a NetDef that holds nothing else."""
-    if names and max(map(len, names)) < 128 and "".join(names).isascii():
-        coded = [chr(len(name)) + name for name in names]
-    else:
-        coded = list(map(sized, names))
-    chunks = []
+    if not names or max(map(len, names)) > 127 or not "".join(names).isascii():
+        return _encode_any(emitted, list(map(sized, names)))
+    chunks: list[str] = []
     add = chunks.append
     for inputs, outputs, rest in zip(emitted.inputs, emitted.outputs, emitted.rests):
         count = len(outputs)  # the commonest counts are spelled out: they take half of the time that way
         if count == 1:
-            rest = f"{_OUTPUT}{coded[outputs[0]]}{rest}"
+            name = names[outputs[0]]
+            rest = f"{_OUTPUT}{chr(len(name))}{name}{rest}"
         elif count == 3:
-            a, b, c = outputs
-            rest = f"{_OUTPUT}{coded[a]}{_OUTPUT}{coded[b]}{_OUTPUT}{coded[c]}{rest}"
-        elif count:
-            rest = _OUTPUT + _OUTPUT.join([coded[v] for v in outputs]) + rest
+            name, other, third = names[outputs[0]], names[outputs[1]], names[outputs[2]]
+            rest = (f"{_OUTPUT}{chr(len(name))}{name}{_OUTPUT}{chr(len(other))}{other}"
+                    f"{_OUTPUT}{chr(len(third))}{third}{rest}")
+        else:
+            rest = "".join([f"{_OUTPUT}{chr(len(name))}{name}" for name in [names[v] for v in outputs]]) + rest
         count = len(inputs)
         if count == 2:
-            a, b = inputs
-            text = f"{_INPUT}{coded[a]}{_INPUT}{coded[b]}{rest}"
+            name, other = names[inputs[0]], names[inputs[1]]
+            text = f"{_INPUT}{chr(len(name))}{name}{_INPUT}{chr(len(other))}{other}{rest}"
         elif count == 3:
-            a, b, c = inputs
-            text = f"{_INPUT}{coded[a]}{_INPUT}{coded[b]}{_INPUT}{coded[c]}{rest}"
-        elif count:
-            text = _INPUT + _INPUT.join([coded[v] for v in inputs]) + rest
+            name, other, third = names[inputs[0]], names[inputs[1]], names[inputs[2]]
+            text = (f"{_INPUT}{chr(len(name))}{name}{_INPUT}{chr(len(other))}{other}"
+                    f"{_INPUT}{chr(len(third))}{third}{rest}")
         else:
-            text = rest
+            text = "".join([f"{_INPUT}{chr(len(name))}{name}" for name in [names[v] for v in inputs]]) + rest
         size = len(text)
-        if size < 128:
-            add(f"{_NET_OP}{chr(size)}{text}")
-        elif size < 16384:
-            add(f"{_NET_OP}{chr(size & 127 | 128)}{chr(size >> 7)}{text}")
-        else:
-            add(_NET_OP + varint(size) + text)
+        add(f"{_NET_OP}{chr(size)}{text}" if size < 128 else
+            f"{_NET_OP}{chr(size & 127 | 128)}{chr(size >> 7)}{text}" if size < 16384 else _NET_OP + varint(size) + text)
+    return "".join(chunks).encode("latin-1")
+
+
+def _encode_any(emitted: Emitted, coded: Sequence[str]) -> bytes:
+    """The same for names of any length and alphabet, each coded with its length in front."""
+    chunks = []
+    for inputs, outputs, rest in zip(emitted.inputs, emitted.outputs, emitted.rests):
+        text = "".join([*(_INPUT + coded[v] for v in inputs), *(_OUTPUT + coded[v] for v in outputs), rest])
+        chunks.append(_NET_OP + varint(len(text)) + text)
     return "".join(chunks).encode("latin-1")

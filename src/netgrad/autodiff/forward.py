@@ -21,7 +21,6 @@ class Forward:
         names: name of each value.
         ins, outs: values that each operator reads and writes.
         current: the value that each name holds in the end.
-        types: the operators' types.
         uses: value -> how many times it is read (an operator that reads it twice counts twice).
         shared: values that are read more than once.
         rebinds: operators that write a name which had a value before.
@@ -31,27 +30,25 @@ class Forward:
     def __init__(self, ops: Sequence[Any]) -> None:
         names: list[str] = []
         current: dict[str, int] = {}
-        ins: list[list[int]] = []
-        outs: list[list[int]] = []
+        ins: list[tuple[int, ...]] = []
+        outs: list[tuple[int, ...]] = []
         rebinds: list[int] = []
         older: dict[int, int] = {}
         find, name_it = current.get, names.append
         count = 0
         for index, op in enumerate(ops):
             read = op.input[:]
-            row = list(map(find, read))
+            row: tuple[Any, ...] = tuple(map(find, read))
             if None in row:
-                for k, name in enumerate(read):
-                    value = find(name)
-                    if value is None:
-                        value = current[name] = count
+                for name in read:
+                    if name not in current:
+                        current[name] = count
                         count += 1
                         name_it(name)
-                    row[k] = value
-            ins.append(row)  # type: ignore[arg-type]
-            written = op.output[:]
-            outs.append(list(range(count, count + len(written))))
-            for name in written:
+                row = tuple(map(find, read))
+            ins.append(row)
+            first = count
+            for name in op.output[:]:
                 before = find(name)
                 if before is not None:
                     rebinds.append(index)
@@ -59,12 +56,12 @@ class Forward:
                 current[name] = count
                 count += 1
                 name_it(name)
+            outs.append((first,) if count == first + 1 else tuple(range(first, count)))
         self.ops = ops
         self.names = names
         self.ins = ins
         self.outs = outs
         self.current = current
-        self.types = [op.type for op in ops]
         self.uses = Counter(chain.from_iterable(ins))
         self.shared = {value for value, uses in self.uses.items() if uses > 1} if len(self.uses) < self.uses.total() else set()
         self.rebinds = rebinds

@@ -119,6 +119,7 @@ class PythonRule:
                 made.append(value)
             rule.emitted.add(op.type, read, made, encoding.rest_of(op), rule.index)
             if op.HasField("device_option"):
+                rule.walk.has_devices = True
                 rule.devices[len(rule.emitted) - 1] = op.device_option
         for k, gradient in enumerate(inputs):
             if isinstance(gradient, GradientSlice):

@@ -170,7 +170,7 @@ class RuleContext:
 
     def emit(self, type: str, inputs: Sequence[Ref], outputs: Sequence[Ref], **arguments: Any) -> None:
         read = [self._read(ref) for ref in inputs]
-        self._append(type, read, [self._written(ref) for ref in outputs], arguments, copy=self.copy_arguments)
+        self._append(type, read, [self._written(ref) for ref in outputs], arguments)
 
     def _read(self, ref: Ref) -> int:
         """The value that a reference stands for when read now."""
@@ -203,14 +203,9 @@ class RuleContext:
         return value
 
     def _append(self, type: str, inputs: list[int], outputs: list[int], arguments: dict[str, Any], *,
-                copy: bool) -> None:
+                copy: bool = True) -> None:
         rest = encoding.argument_fields(arguments) if arguments else ""
-        if copy and len(self.op.arg):
-            rest += encoding.copied_arguments(self.op)
-        if self.copy_device and self.op.HasField("device_option"):
-            rest += encoding.device_field(self.op.device_option)
-        if self.copy_engine and self.op.engine:
-            rest += encoding.engine_field(self.op.engine)
+        rest += self.walk.copied(self.op, copy and self.copy_arguments, self.copy_device, self.copy_engine)
         self.emitted.add(type, inputs, outputs, rest + encoding.IS_GRADIENT, self.index)
 
     # what came of it

@@ -42,8 +42,9 @@ class Template(NamedTuple):
     num_inputs: int
     num_outputs: int
     type: str
-    #: type and own arguments, encoded
+    #: type and own arguments, encoded; and all there is to encode when the forward operator has nothing to copy
     field: str
+    plain: str
     #: picks the operands out of inputs + outputs + output gradients
     operands: Any
     single: bool
@@ -68,8 +69,8 @@ def compile_template(rule: Emits, num_inputs: int, num_outputs: int) -> Template
     targets = tuple(k for _, k in rule.outputs)
     if not picked or any(k >= num_inputs for k in targets):
         return None
-    return Template(num_inputs, num_outputs, rule.type,
-                    encoding.type_field(rule.type) + encoding.argument_fields(dict(rule.arguments)), itemgetter(*picked),
+    field = encoding.type_field(rule.type) + encoding.argument_fields(dict(rule.arguments))
+    return Template(num_inputs, num_outputs, rule.type, field, field + encoding.IS_GRADIENT, itemgetter(*picked),
                     len(picked) == 1, tuple(k for kind, k in rule.inputs if kind == "GO"), targets, rule.copy_arguments,
                     tuple(k for k in range(num_inputs) if k not in targets))
 
@@ -111,6 +112,8 @@ class Walk:
         self.pending: dict[int, list[Contribution]] = {}
         #: computed gradient -> the values that its rule wrote before under the same name
         self.rewritten: dict[int, list[int]] = {}
+        #: whether any contribution may have a device
+        self.has_devices = False
         #: values written by in-place operators across which no gradient flows
         self.barriers: set[int] = set()
         #: emitted values that replace a forward blob on purpose (workspaces of control flow)
@@ -163,6 +166,7 @@ class Walk:
             self.wanted = self._leads_from(self._wrt)
             self.unwanted = self.new_value("")
         for value, gradient, filled, device in initial:
+            self.has_devices |= device is not None
             if value in forward.uses:
                 self.pending.setdefault(value, []).append(Contribution(gradient, filled, device))
             self.gradients[value] = gradient
@@ -185,7 +189,7 @@ class Walk:
         """
         forward, names, gradients, pending, rebinds = (
             self.forward, self.names, self.gradients, self.pending, self.rebinds)
-        ops, types, all_ins, all_outs = forward.ops, forward.types, forward.ins, forward.outs
+        ops, all_ins, all_outs = forward.ops, forward.ins, forward.outs
         several = forward.shared | pending.keys()
         closes = forward.first_users(several)
         templates: dict[str, Template | None] = {}
@@ -196,27 +200,27 @@ class Walk:
         for index in range(len(ops) - 1, -1, -1):
             outs = all_outs[index]
             if len(outs) == 1:
-                gos = [gradients[outs[0]]]
+                gos = (gradients[outs[0]],)
                 live = gos[0] is not None
             else:
-                gos = [gradients[value] for value in outs]
-                live = any(g is not None for g in gos)
-            type = types[index]
-            if live or type == "ZeroGradient":
+                gos = tuple([gradients[value] for value in outs])
+                live = any(g is not None for g in gos) or (not gos and ops[index].type == "ZeroGradient")
+            if live:
                 op, ins = ops[index], all_ins[index]
+                type = op.type
                 template = templates.get(type, _NOT_SEEN)
                 if template is _NOT_SEEN or template is not None and (
                         template[0] != len(ins) or template[1] != len(outs)):
                     template = templates[type] = self._template(type, len(ins), len(outs))
                 if template is not None:
-                    for k in template[6]:
+                    for k in template.gradients:
                         if gos[k].__class__ is not int:  # missing or sparse: no fast way
                             template = None
                             break
                 if template is None:
-                    self.ask(index, op, gos)
+                    self.ask(index, op, list(gos))
                 else:
-                    _, _, gradient_type, rest, operands, single, needed, targets, copy_arguments, left = template
+                    _, _, gradient_type, field, plain, operands, single, needed, targets, copy_arguments, left = template
                     picked = operands(ins + outs + gos)
                     made = []
                     for k in targets:
@@ -226,16 +230,13 @@ class Walk:
                         made.append(new)
                         if value in several:
                             pending.setdefault(value, []).append((new, True, index))  # type: ignore[arg-type]
-                    if copy_arguments and len(op.arg):
-                        rest += encoding.copied_arguments(op)
-                    if op.HasField("device_option"):
-                        rest += encoding.device_field(op.device_option)
-                    if op.engine:
-                        rest += encoding.engine_field(op.engine)
+                    rest = plain
+                    if op.engine or op.HasField("device_option") or (copy_arguments and len(op.arg)):
+                        rest = field + self.copied(op, copy_arguments) + is_gradient
                     add_type(gradient_type)
                     add_inputs([picked] if single else picked)
                     add_outputs(made)
-                    add_rest(rest + is_gradient)
+                    add_rest(rest)
                     add_origin(index)
                     if len(outs) > 1:
                         self.check_used(index, op, gos, needed)
@@ -252,6 +253,16 @@ class Walk:
             raise MissingRuleError("; ".join(self.problems) if len(self.problems) == 1 else
                                    f"{len(self.problems)} operators on the path have no gradient:\n  "
                                    + "\n  ".join(self.problems))
+
+    def copied(self, op: Any, arguments: bool = True, device: bool = True, engine: bool = True) -> str:
+        """What a gradient operator takes over from its forward operator, encoded."""
+        rest = encoding.copied_arguments(op) if arguments and len(op.arg) else ""
+        if device and op.HasField("device_option"):
+            self.has_devices = True
+            rest += encoding.device_field(op.device_option)
+        if engine and op.engine:
+            rest += encoding.engine_field(op.engine)
+        return rest
 
     def _template(self, type: str, num_inputs: int, num_outputs: int) -> Template | None:
         """The compiled form of a rule, where it has one and all gradients are wanted."""
@@ -273,6 +284,7 @@ class Walk:
         if wanted is not None and not any(wanted[v] for v in ins):
             return
         if rule is pass_through and wanted is None and len(gos) == 1:
+            self.has_devices |= op.HasField("device_option")
             for value in ins:
                 self.contribute(value, (gos[0], False, index))  # type: ignore[arg-type]
             return
@@ -310,7 +322,7 @@ class Walk:
         if len(set(ins)) < len(ins):
             self.drop_partial(ins, [k for k, *_ in gradients])
 
-    def drop_partial(self, ins: list[int], targets: Sequence[int]) -> None:
+    def drop_partial(self, ins: Sequence[int], targets: Sequence[int]) -> None:
         """A blob that an operator reads twice, the second time where the rule has no term, has no gradient by it alone.
 
         What it would have is only a part of its derivative (the same blob as table and as weights of

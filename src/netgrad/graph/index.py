@@ -21,6 +21,11 @@ class NetIndex:
 
     def rebuild(self, net: Any) -> None:
         """Reads the whole NetDef anew."""
+        self.forget(net)
+        self.catch_up(net)
+
+    def forget(self, net: Any) -> None:
+        """Forgets all names; the next look reads the whole NetDef."""
         self.net = net
         #: the position of the last operator that writes a name
         self.written: dict[str, int] = {}
@@ -29,7 +34,6 @@ class NetIndex:
         self.n_ops = self.n_external = 0
         #: looked up anew each time; that somebody holds them makes the look-up twice as fast
         self.held = net.op, net.external_input
-        self.catch_up(net)
 
     def in_step(self, net: Any) -> bool:
         return self.net is net and self.n_ops == len(net.op) and self.n_external == len(net.external_input)

@@ -83,7 +83,7 @@ class NetInterface(NetBase):
         """
         from netgrad.autodiff.backward import add_gradient_operators
 
-        self.refresh()
+        self._index.forget(self._net)  # names may have been changed by hand; read anew when somebody asks
         forward = len(self._net.op)
         gradients = add_gradient_operators(self, ys, skip=skip, **options)
         if operators.immediate is not None:
