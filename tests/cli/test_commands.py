@@ -237,7 +237,8 @@ def feed_files():
 def test_run_feeds_and_fetches(command, line, backend):
     values, feeds = feed_files()
     y = values["x"] @ values["w"].T
-    status, out, err = command("run", line, *feeds, "--fetch", "y", "--fetch", "loss", "-o", "out.npz", "--backend", backend)
+    wanted = ["--fetch", "y", "--fetch", "loss", "-o", "out.npz"]
+    status, out, err = command("run", line, *feeds, *wanted, "--backend", backend)
     assert (status, err) == (0, "")
     assert out == "out.npz: y float32 4 x 2, loss float32 scalar\n"
     with np.load("out.npz") as found:
@@ -248,10 +249,9 @@ def test_run_feeds_and_fetches(command, line, backend):
 
 
 def test_run_fetches_the_external_outputs_and_runs_init_nets(command, line):
-    values, feeds = feed_files()
+    values, _ = feed_files()
     init = net_of(operator("GivenTensorFill", [], ["w"], shape=[2, 3], values=values["w"].ravel().tolist()))
     write_net(init, "init.pb")
-    feeds = [word for word in feeds if "w=" not in word]
     feeds = ["--init", "init.pb", "--feed", "x=x.npy", "--feed", "b=b.npy", "--feed", "target=target.npy"]
     status, out, _ = command("run", line, *feeds)
     assert status == 0
