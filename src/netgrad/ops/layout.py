@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from netgrad.graph.arguments import Bool, DType, Float, Int, Ints, Str
-from netgrad.graph.declaration import ANY_PAIR, In, Operator, Out
+from netgrad.graph.arguments import Bool, DType, Int, Ints, Str
+from netgrad.graph.declaration import In, Operator, Out
 from netgrad.graph.rules import Rule, emits, forbidden, no_gradient, pass_through
 from netgrad.graph.shapes import Dim, Fixed, ShapeError, TensorType, same_as
-from netgrad.ops._arrays import canonical_axis, product, zeros
-from netgrad.ops._axes import count, int_list, side_by_side
+from netgrad.ops._arrays import canonical_axis, zeros
+from netgrad.ops._axes import count, int_list
 from netgrad.ops._strings import string_array
 from netgrad.proto import caffe2_pb2
 
@@ -529,74 +529,3 @@ class AliasWithName(Operator):
 
     def kernel(xp: Any, input: Any) -> Any:
         return input
-
-
-class DataCouple(Operator):
-    """Outputs are the inputs, once all of them are there: an edge for schedulers."""
-
-    inputs = [In("input", variadic=True, optional=True)]
-    outputs = [Out("output", "the input at its place", variadic=True, optional=True)]
-    strings = True
-    inplace_required = side_by_side()
-    shares = side_by_side()
-
-    def kernel(xp: Any, *inputs: Any) -> Any:
-        return tuple(inputs)
-
-
-class ScaleBlobs(Operator):
-    """Every output is its input times one factor."""
-
-    inputs = [In("X", "float", variadic=True)]
-    outputs = [Out("Y", "like X", variadic=True)]
-    arguments = [Float("scale", 1.0)]
-    inplace = ANY_PAIR
-
-    def shape(*X: TensorType, **_: Any) -> tuple[TensorType, ...]:
-        return X
-
-    inplace_keeps_shape = True
-
-    def kernel(xp: Any, *X: Any, scale: float) -> Any:
-        return tuple(x * scale for x in X)
-
-
-class UnsafeCoalesce(Operator):
-    """Lays all inputs one behind the other into one vector, of which the other outputs are parts."""
-
-    inputs = [In("X", "float32", variadic=True, optional=True)]
-    outputs = [Out("Y", "the input at its place", variadic=True, optional=True), Out("coalesced", "1-D")]
-    num_inputs_outputs = staticmethod(lambda inputs, outputs: outputs == inputs + 1)
-    inplace = side_by_side()
-
-    def kernel(xp: Any, *X: Any) -> Any:
-        for x in X:
-            if xp.dtype_name(x) != "float32":
-                raise ValueError(f"found a tensor of {xp.dtype_name(x)}, only float32 can be laid together")
-        whole = xp.concat([xp.reshape(x, (-1,)) for x in X]) if X else xp.zeros((0,), dtype=xp.float32)
-        parts, start = [], 0
-        for x in X:
-            size = product(x.shape)
-            parts.append(xp.reshape(whole[start:start + size], x.shape))
-            start += size
-        return (*parts, whole)
-
-
-class Accumulate(Operator):
-    """output = input + gamma output: a running sum that the output blob keeps.
-
-    It starts from zero, and again when the shape changes.
-    """
-
-    inputs = [In("input", "float32")]
-    outputs = [Out("output", "like input")]
-    arguments = [Float("gamma", 1.0, "weight of the old sum")]
-    shape = same_as(0)
-    effects = {"state"}
-    gradient = forbidden("the running sum depends on earlier runs")
-
-    def kernel(xp: Any, input: Any, *, gamma: float, op: Any) -> Any:
-        old = op.workspace.values.get(op.outputs[0])
-        if old is None or old.shape != input.shape:
-            return input + 0
-        return input + old * gamma
