@@ -14,9 +14,9 @@ from typing import Any, Self
 
 from netgrad.graph.context import DefaultManaged, Managed
 from netgrad.graph.net import Net
-from netgrad.graph.operator import DataType
 from netgrad.graph.plan import ExecutionStep, execution_step, to_execution_step
 from netgrad.graph.records import Field, from_blob_list
+from netgrad.proto.caffe2_pb2 import TensorProto
 
 
 class Cluster(DefaultManaged):
@@ -439,10 +439,10 @@ class Task(Managed):
         self._net_builder.__enter__()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None = None, *error: object) -> None:
-        super().__exit__(kind, *error)
-        self._net_builder.__exit__(kind, *error)
-        if kind is None:
+    def __exit__(self, *error: object) -> None:
+        super().__exit__(*error)
+        self._net_builder.__exit__(*error)
+        if not any(error):
             self.set_step(self._net_builder)
         if self.group is not None:
             self.group._tasks_to_add.append(self)
@@ -489,7 +489,7 @@ class Task(Managed):
         instance_before, instance_after = get_setup_nets(Task.TASK_INSTANCE_SETUP, [step, *reports], self)
         if not self._outputs:
             output_net = Net(f"{self.name}:output")
-            self.add_output(output_net.ConstantFill([], 1, dtype=DataType.INT32, value=0))
+            self.add_output(output_net.ConstantFill([], 1, dtype=TensorProto.INT32, value=0))
             after.append(output_net)
 
         if reports:

@@ -1,0 +1,10 @@
+"""Caffe2's `net_builder`."""
+
+from netgrad.facade import facade
+
+facade(__name__, {
+    "netgrad.control.net_builder": """
+        NetBuilder Operations ops _Loop=Loop _ReporterBuilder=ReporterBuilder _RunIf=RunIf _RunOnce=RunOnce
+        _SetupBuilder=SetupBuilder _StopGuard=StopGuard""",
+    "netgrad.control.task": "Task TaskGroup",
+}, {"context": "caffe2.python.context", "core": "caffe2.python.core"})
