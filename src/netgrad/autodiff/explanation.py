@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import NoneType
 from typing import Any
 
 from netgrad.autodiff import python_rules
+from netgrad.autodiff.accumulate import AUTO_SUM_TAG
 from netgrad.autodiff.backward import build
 from netgrad.autodiff.errors import GradientError, UnknownBlobError, describe
 from netgrad.autodiff.forward import Forward
 from netgrad.graph import registry
 from netgrad.graph.rules import Forbidden, NoGradient
+
+#: what fills are called, with the number that keeps them from a user's blob of that name
+_FILL_NAME = re.compile(r"_autogen_grad(_\d+)?\Z")
 
 HAS, ZERO, UNCONNECTED, UNDEFINED = "has a gradient", "zero", "not connected", "undefined"
 
@@ -77,11 +82,18 @@ def explain(net: Any, blob: Any, ys: Sequence[Any] | Mapping[Any, Any] | None = 
 
 def backward_start(ops: Sequence[Any]) -> int:
     """The position of the first operator of a net's backward pass; the number of operators if it has none."""
-    for index, op in enumerate(ops):
-        if op.is_gradient_op or (op.type == "ConstantFill" and len(op.input) == 1 and len(op.output) == 1
-                                 and op.output[0].endswith("_autogen_grad")):
-            return index
-    return len(ops)
+    return next((index for index, op in enumerate(ops) if of_backward_pass(op)), len(ops))
+
+
+def of_backward_pass(op: Any) -> bool:
+    """Whether an operator belongs to a backward pass: a gradient operator, the fill of a y, or an automatic sum."""
+    return bool(op.is_gradient_op) or is_fill(op) or f"{AUTO_SUM_TAG}:1" in op.device_option.extra_info
+
+
+def is_fill(op: Any) -> bool:
+    """Whether an operator fills the gradient of a y with ones."""
+    return (op.type == "ConstantFill" and not op.is_gradient_op and len(op.input) == 1 and len(op.output) == 1
+            and _FILL_NAME.search(op.output[0]) is not None)
 
 
 def _lines(net: Any) -> Any:
@@ -98,8 +110,7 @@ def _lines(net: Any) -> Any:
 def _targets(ops: Sequence[Any], start: int, forward: Forward, ys: Any) -> dict[str, int]:
     """The blobs that are differentiated, and their values."""
     if ys is None:
-        names: Iterable[str] = [op.input[0] for op in ops[start:] if op.type == "ConstantFill" and not op.is_gradient_op
-                                and op.input and op.output[0].endswith("_autogen_grad")]
+        names: Iterable[str] = [op.input[0] for op in ops[start:] if is_fill(op)]
         names = list(names) or _losses(forward)
     else:
         names = [str(y) for y in ([ys] if isinstance(ys, str) else ys)]

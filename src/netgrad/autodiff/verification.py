@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from netgrad.autodiff.backward import build
-from netgrad.autodiff.errors import GradientError, OverwrittenError, describe
-from netgrad.autodiff.explanation import backward_start
+from netgrad.autodiff.errors import GradientError, describe
+from netgrad.autodiff.explanation import backward_start, is_fill, of_backward_pass
 from netgrad.autodiff.forward import Forward
 from netgrad.proto import caffe2_pb2
 
@@ -34,12 +34,15 @@ class Finding:
         return self.text
 
 
-def verify(net: Any, ys: Sequence[Any] | Mapping[Any, Any] | None = None) -> list[Finding]:
+def verify(net: Any, ys: Sequence[Any] | Mapping[Any, Any] | None = None,
+           wrt: Sequence[Any] | None = None) -> list[Finding]:
     """Compares a net's backward pass with the one that its forward operators call for.
 
     Args:
-        net: a Net, a NetDef, or a list of OperatorDefs; operators up to the first gradient operator are the forward net.
+        net: a Net, a NetDef, or a list of OperatorDefs; operators up to the first gradient operator are the forward
+            net.
         ys: what is differentiated; None: the blobs that the pass fills with ones (``<blob>_autogen_grad``).
+        wrt: the blobs that the pass was restricted to, if it was.
 
     Returns:
         What is wrong, in the order of the operators; nothing when the pass is right.
@@ -47,38 +50,37 @@ def verify(net: Any, ys: Sequence[Any] | Mapping[Any, Any] | None = None) -> lis
     proto = net.Proto() if hasattr(net, "Proto") else net
     ops = list(proto.op) if hasattr(proto, "op") else list(proto)
     start = backward_start(ops)
-    if start == len(ops):
-        return [Finding(-1, "the net has no backward pass: no operator is marked as a gradient operator")]
     if ys is None:
-        ys = _ys(ops, start)
+        if start == len(ops):
+            return [Finding(-1, "the net has no backward pass: no operator is marked as a gradient operator")]
+        ys = [op.input[0] for op in ops[start:] if is_fill(op)]
         if not ys:
-            return [Finding(-1, "the pass fills no gradient with ones: say which blobs are differentiated, and which blobs "
-                            "hold their gradients")]
-    forward, passes = _split(ops, start)
+            return [Finding(-1, "the pass fills no gradient with ones: say which blobs are differentiated, and which "
+                            "blobs hold their gradients")]
+    end = max((k + 1 for k, op in enumerate(ops) if of_backward_pass(op)), default=start)  # updates may follow
+    forward, found = ops[:start], ops[start:end]
+    results = [_against(forward, found, start, ys, wrt, share) for share in (True, False)[:1 + _copies(found)]]
+    return min(results, key=len)
+
+
+def _copies(found: list[Any]) -> bool:
+    """Whether the pass may have been asked for gradients that share nothing: it copies some."""
+    return any(op.type == "Copy" for op in found)
+
+
+def _against(forward: list[Any], found: list[Any], start: int, ys: Any, wrt: Any, share_results: bool) -> list[Finding]:
+    """Compares a pass with the derived one."""
+    ys = dict(ys) if isinstance(ys, Mapping) else list(ys)
     try:
-        wanted = build(forward, dict(ys) if isinstance(ys, Mapping) else list(ys)).operators()
-    except OverwrittenError as error:
-        return [Finding(-1, f"no backward pass of these forward operators can be right: {error}")]
+        wanted = build(forward, ys, wrt=wrt, share_results=share_results)
     except GradientError as error:
-        return [Finding(-1, str(error))]
-    return _Comparison(forward, passes, wanted, start).run()
-
-
-def _ys(ops: Sequence[Any], start: int) -> list[str]:
-    return [op.input[0] for op in ops[start:]
-            if op.type == "ConstantFill" and not op.is_gradient_op and op.input and op.output[0].endswith("_autogen_grad")]
-
-
-def _split(ops: Sequence[Any], start: int) -> tuple[list[Any], list[Any]]:
-    """Forward operators, and those of the pass (what comes after it, an update say, is left out)."""
-    end = max((k + 1 for k, op in enumerate(ops) if op.is_gradient_op or k == start), default=start)
-    while end < len(ops) and _automatic(ops[end]):
-        end += 1
-    return list(ops[:start]), list(ops[start:end])
-
-
-def _automatic(op: Any) -> bool:
-    return op.type in ("Sum", "Concat") and "is_auto_gen_sum_ops:1" in op.device_option.extra_info
+        try:  # what would be refused may have been mended in these forward operators
+            wanted = build(forward, ys, wrt=wrt, share_results=share_results, overwritten="save")
+        except GradientError:
+            return [Finding(-1, str(error))]
+        if wanted.saving.copies or wanted.saving.renames:
+            return [Finding(-1, f"no backward pass of these forward operators can be right: {error}")]
+    return _Comparison(forward, found, wanted.operators(), start).run()
 
 
 #: a value of a pass: ("forward", name, version), ("outside", name) or ("made", operator, output)

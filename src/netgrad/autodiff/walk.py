@@ -151,7 +151,7 @@ class Walk:
         kept = list(outputs)
         while declaration is not None and kept and kept[-1] == self.unwanted:
             slot = declaration.slot(declaration.outputs, len(kept) - 1)
-            if slot is None or slot.variadic or len(kept) - 1 not in declaration.num_outputs:
+            if slot is None or slot.variadic or len(kept) - 1 not in (declaration.num_outputs or ()):
                 break  # of variadic outputs there must be as many as there are: a Split divides by their number
             kept.pop()
         return kept
