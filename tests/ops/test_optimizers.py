@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from netgrad.autodiff.backward import GetBackwardPass
+from netgrad.graph import registry
 from netgrad.graph.operator import CreateOperator as operator
+from netgrad.runtime import backends
 from netgrad.runtime.errors import OperatorError
 from netgrad.runtime.numeric import evaluate
 
@@ -53,6 +56,23 @@ def test_sparse_update_is_the_dense_one_row_after_row(sparse: str, dense: str, t
     for name in names:
         np.testing.assert_allclose(found[name], expected[name], rtol=1e-12, err_msg=name)
         np.testing.assert_array_equal(found[name][2], tables[name][2])
+
+
+@pytest.mark.parametrize(("type", "inputs", "arguments"), [
+    ("Adam", "param moment_1 moment_2 param lr iter", {"beta1": 0.8, "beta2": 0.9, "epsilon": 0.1}),
+    ("Adagrad", "param moment_2 moment_1 lr", {"epsilon": 0.1, "decay": 0.9, "weight_decay": 0.3}),
+    ("RmsProp", "param moment_2 moment_1 lr", {"decay": 0.8, "epsilon": 0.1, "momentum_argument": 0.7}),
+])
+def test_overrides_agree_with_the_reference(type: str, inputs: str, arguments: dict[str, float]) -> None:
+    backend = backends.get("torch")
+    faster, reference = backend.overrides.find(type), registry.find(type)
+    assert faster is not None and reference is not None and reference.kernel is not None
+    feeds = state("param", "moment_1", "moment_2") | {"lr": LR, "iter": np.array([3])}
+    tensors = [backend.from_numpy(feeds[name]) for name in inputs.split()]
+    call = {} if type == "RmsProp" else {"op": SimpleNamespace(wants=lambda k: k < 3, num_outputs=2)}
+    for mine, other in zip(faster(backend.xp, *tensors, **arguments, **call),
+                           reference.kernel(backend.xp, *tensors, **arguments)):
+        np.testing.assert_allclose(mine, other, rtol=1e-12)
 
 
 @BACKENDS

@@ -10,6 +10,7 @@ import pytest
 from netgrad.autodiff.backward import GetBackwardPass
 from netgrad.graph import registry
 from netgrad.graph.operator import CreateOperator as operator
+from netgrad.runtime import backends
 from netgrad.runtime.errors import OperatorError
 from netgrad.runtime.numeric import check_gradient, evaluate
 
@@ -40,6 +41,23 @@ PLAIN = [
 def test_derivative_by_the_rows(type: str, inputs: list[np.ndarray]) -> None:
     feeds = {f"x{k}": value for k, value in enumerate(inputs)}
     check_gradient(operator(type, list(feeds), ["y"]), feeds, ["y"], ["x0"])
+
+
+@pytest.mark.parametrize(("type", "inputs"), [
+    *(case for case in PLAIN if "Exp" not in case[0] and not case[0].startswith(("SparseS", "SparseU"))),
+    ("SparseLengthsWeightedSum", [TABLE, W, INDICES, LENGTHS]),
+    ("SparseLengthsMean", [TABLE.reshape(2, 2, 2), INDICES % 2, LENGTHS]),
+    ("SparseLengthsSum", [TABLE.astype(np.float16), INDICES, LENGTHS]),
+])
+def test_overrides_agree_with_the_reference(type: str, inputs: list[np.ndarray]) -> None:
+    backend = backends.get("torch")
+    faster, reference = backend.overrides.find(type), registry.find(type)
+    assert faster is not None and reference is not None and reference.kernel is not None
+    tensors = [backend.from_numpy(value) for value in inputs]
+    arguments = {"num_segments": -1} if type.startswith("Unsorted") else {}
+    mine, other = (kernel(backend.xp, *tensors, **arguments) for kernel in (faster, reference.kernel))
+    assert mine.dtype == other.dtype
+    np.testing.assert_allclose(mine, other, rtol=1e-12)
 
 
 @pytest.mark.parametrize(("type", "inputs", "both"), [

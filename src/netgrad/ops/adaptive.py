@@ -161,7 +161,7 @@ class YellowFin(Update):
         t = int(xp.reshape(iter, ()))
         if t < 1:
             raise ValueError(f"iter counts from 1 here (what Iter gives), found {t}")
-        step, new_moment = momentum_step(grad, moment, number(xp, lr, param), number(xp, mu, param), nesterov)
+        step, new_moment = momentum_step(xp, grad, moment, number(xp, lr, param), number(xp, mu, param), nesterov)
         debias = 1 / (1 - beta ** t) if zero_debias else 1.0
         floor = xp.full((), epsilon, dtype=grad.dtype, device=grad.device)
 

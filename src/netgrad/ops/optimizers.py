@@ -110,10 +110,10 @@ ALL_IN_PLACE = {(k, k) for k in range(10)}
 # ---- momentum
 
 
-def momentum_step(grad: Any, moment: Any, lr: Any, momentum: float, nesterov: bool) -> tuple[Any, Any]:
-    """The adjusted gradient and the new moment. Source: Sutskever et al. 2013 (Nesterov's form)."""
+def momentum_step(xp: Any, grad: Any, moment: Any, lr: Any, momentum: float, nesterov: bool) -> tuple[Any, Any]:
+    """The adjusted gradient and the new moment, apart. Source: Sutskever et al. 2013 (Nesterov's form)."""
     new = momentum * moment + lr * grad
-    return ((1 + momentum) * new - momentum * moment if nesterov else new), new
+    return ((1 + momentum) * new - momentum * moment if nesterov else xp.asarray(new, copy=True)), new
 
 
 MOMENTUM = [Float("momentum", 0.0), Int("nesterov", 0)]
@@ -130,7 +130,7 @@ class MomentumSGD(Update):
 
     def kernel(xp: Any, grad: Any, moment: Any, lr: Any, *, momentum: float, nesterov: int) -> Any:
         same_shape(grad=grad, moment=moment)
-        return momentum_step(grad, moment, number(xp, lr, grad), momentum, bool(nesterov))
+        return momentum_step(xp, grad, moment, number(xp, lr, grad), momentum, bool(nesterov))
 
 
 class MomentumSGDUpdate(Update):
@@ -144,7 +144,7 @@ class MomentumSGDUpdate(Update):
 
     def kernel(xp: Any, grad: Any, moment: Any, lr: Any, param: Any, *, momentum: float, nesterov: int) -> Any:
         same_shape(grad=grad, moment=moment, param=param)
-        step, new = momentum_step(grad, moment, number(xp, lr, grad), momentum, bool(nesterov))
+        step, new = momentum_step(xp, grad, moment, number(xp, lr, grad), momentum, bool(nesterov))
         return step, new, param - step
 
 
@@ -164,7 +164,7 @@ class SparseMomentumSGDUpdate(Update):
         rate = number(xp, lr, grad)
 
         def step(m: Any, p: Any, g: Any) -> Rows:
-            adjusted, new = momentum_step(g, m, rate, momentum, bool(nesterov))
+            adjusted, new = momentum_step(xp, g, m, rate, momentum, bool(nesterov))
             return new, p - adjusted, adjusted
 
         (moment, param), extra = update_rows(xp, indices, [moment, param], [grad], step)
@@ -174,7 +174,7 @@ class SparseMomentumSGDUpdate(Update):
 def _decayed_momentum(xp: Any, grad: Any, moment: Any, lr: Any, param: Any, momentum: float, nesterov: int,
                       weight_decay: float) -> tuple[Any, ...]:
     same_shape(grad=grad, moment=moment, param=param)
-    step, new = momentum_step(grad + weight_decay * param, moment, number(xp, lr, grad), momentum, bool(nesterov))
+    step, new = momentum_step(xp, grad + weight_decay * param, moment, number(xp, lr, grad), momentum, bool(nesterov))
     return step, new, param - step
 
 
@@ -420,7 +420,7 @@ class RmsProp(Update):
         same_shape(grad=grad, mean_squares=mean_squares, momentum=momentum)
         ms = mean_squares + (1 - decay) * (grad * grad - mean_squares)
         step = momentum_argument * momentum + number(xp, lr, grad) * grad / xp.sqrt(epsilon + ms)
-        return step, ms, step
+        return step, ms, xp.asarray(step, copy=True)
 
 
 def _adadelta(xp: Any, p: Any, h: Any, d: Any, g: Any, rate: Any, epsilon: float, decay: float) -> Rows:
