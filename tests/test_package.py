@@ -99,7 +99,8 @@ def python(program, **environment):
 
 
 def test_importing_netgrad_loads_nothing_else():
-    loaded = python("import sys; before = set(sys.modules); import netgrad; print(*(set(sys.modules) - before))").split()
+    program = "import sys; before = set(sys.modules); import netgrad; print(*(set(sys.modules) - before))"
+    loaded = python(program).split()
     foreign = {name.partition(".")[0] for name in loaded} - sys.stdlib_module_names
     assert foreign == {"netgrad"}
     assert {name for name in loaded if name.startswith("netgrad")} == {"netgrad", "netgrad._version"}

@@ -26,10 +26,12 @@ from netgrad._version import __version__
 if TYPE_CHECKING:
     from netgrad.api import Workspace, backward, check, explain, load, save, seed, verify
     from netgrad.graph.net import Net
+    from netgrad.tools.console import show
 
-__all__ = ["Net", "Workspace", "__version__", "backward", "check", "explain", "load", "save", "seed", "verify"]
+__all__ = ["Net", "Workspace", "__version__", "backward", "check", "explain", "load", "save", "seed", "show",
+           "verify"]
 
-_OWNERS = {"Net": "netgrad.graph.net"}
+_OWNERS = {"Net": "netgrad.graph.net", "show": "netgrad.tools.console"}
 
 
 def __getattr__(name: str) -> Any:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -75,20 +74,6 @@ def targets(net: Any, of: Sequence[str]) -> list[str] | dict[str, str | None] | 
         else:
             found[blob] = gradient
     return found if any(found.values()) else list(found)
-
-
-def print_net(net: Any, *, versions: bool = False) -> None:
-    """Prints a net: in colour on a terminal, as plain lines elsewhere."""
-    if sys.stdout.isatty():
-        from rich.console import Console
-
-        from netgrad.tools.console import show_net
-
-        show_net(Console(), net, versions=versions)
-    else:
-        from netgrad.tools.printing import format_net
-
-        click.echo(format_net(net, versions=versions, origins=False))
 
 
 def count(n: int, what: str) -> str:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import click
 
-from netgrad.cli.commands import count, file_argument, of_option, print_net, targets
+from netgrad.cli.commands import count, file_argument, of_option, targets
 from netgrad.proto import caffe2_pb2, read_net, write_net
+from netgrad.tools import console
 
 
 @click.command()
@@ -42,9 +43,9 @@ def backward(file: str, of: tuple[str, ...], wrt: tuple[str, ...], overwritten: 
         return
     if list(whole.op[:n_old]) == list(proto.op):
         added = caffe2_pb2.NetDef(name=f"{proto.name}_backward" if proto.name else "backward", op=whole.op[n_old:])
-        print_net(added)
+        console.show(added)
     else:  # saving values changed the forward operators, too
-        print_net(whole)
+        console.show(whole)
     click.echo("gradients:")
     for blob in gradients:
         gradient = gradients[blob]

@@ -7,8 +7,9 @@ from typing import Any
 
 import click
 
-from netgrad.cli.commands import count, file_argument, of_option, print_net, targets
+from netgrad.cli.commands import count, file_argument, of_option, targets
 from netgrad.proto import caffe2_pb2, metanet_pb2, read_any, read_net
+from netgrad.tools import console
 
 
 @click.command()
@@ -35,11 +36,11 @@ def show(file: str, ssa: bool) -> None:
             click.echo(f"  {group.key}: {', '.join(group.value)}")
         nets = [pair.value for pair in held.nets]
     else:
-        print_net(held, versions=ssa)
+        console.show(held, versions=ssa)
         return
     for net in nets:
         click.echo()
-        print_net(net, versions=ssa)
+        console.show(net, versions=ssa)
 
 
 def _steps(step: Any, depth: int = 1) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable
 from typing import Any
 
@@ -9,7 +10,7 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from netgrad.tools.printing import OperatorLine, head, operator_lines
+from netgrad.tools.printing import OperatorLine, format_net, head, operator_lines
 
 OPERATOR, GRADIENT, BLOB, NOTE = "bold blue", "bold dark_orange", "cyan", "bright_black"
 
@@ -57,3 +58,14 @@ def show_net(console: Console, net: Any, *, versions: bool = False) -> None:
     for line in head(proto):
         console.print(Text(line, "bold"))
     console.print(styled_operators(operator_lines(net, versions=versions)))
+
+
+def show(net: Any, *, versions: bool = False) -> None:
+    """Prints a `Net` or NetDef on standard output: in colour on a terminal, as plain lines elsewhere.
+
+    With ``versions`` blobs are written as ``name@version``: 0 is what comes from outside, and every write adds 1.
+    """
+    if sys.stdout.isatty():
+        show_net(Console(), net, versions=versions)
+    else:
+        print(format_net(net, versions=versions, origins=False))
