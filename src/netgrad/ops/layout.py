@@ -68,8 +68,8 @@ class Reshape(Operator):
         if new_shape is not None:
             if wanted is not None:
                 raise ValueError("the new shape is given twice: by the argument `shape` and by the second input")
-            if new_shape.ndim != 1 or new_shape.shape[0] == 0:
-                raise ValueError(f"new_shape must be 1-D and not empty, found shape {tuple(new_shape.shape)}")
+            if new_shape.ndim != 1:
+                raise ValueError(f"new_shape must be 1-D (empty for a scalar), found shape {tuple(new_shape.shape)}")
             wanted = int_list(xp, new_shape)
         old_shape = xp.asarray(list(data.shape), dtype=xp.int64 if new_shape is None else new_shape.dtype)
         return xp.reshape(data, reshaped(data.shape, wanted)), old_shape
