@@ -85,6 +85,10 @@ class NetBase:
         """File, line and function that wrote the operator at a position; None where that is not known."""
         return self._provenance.line_of(position, self._net.op[position])
 
+    def source_of(self, position: int) -> int | None:
+        """The position of the forward operator that the gradient operator at a position belongs to; None for others."""
+        return self._provenance.source(position, self._net.op[position])
+
     # names
 
     def BlobIsDefined(self, blob: Any) -> bool:

@@ -97,22 +97,37 @@ class Provenance:
             self.types.insert(position, type)
             self.outputs.insert(position, output)
 
-    def origin(self, position: int, op: Any) -> tuple[CodeType, int] | None:
-        """Code and instruction that wrote the operator at a position, if it is still the one that was noted."""
+    def source(self, position: int, op: Any) -> int | None:
+        """The position of the forward operator that a gradient operator belongs to; None where there is none."""
         output = op.output[0] if op.output else ""
         for start, sources, types, first_output in self.spans:
             k = position - start
-            if 0 <= k < len(sources):
-                source = sources[k]
-                if types[k] == op.type and first_output(k) == output and 0 <= source < len(self.codes):
-                    code = self.codes[source]
-                    return None if code is None else (code, self.offsets[source])
+            if 0 <= k < len(sources) and sources[k] >= 0 and types[k] == op.type and first_output(k) == output:
+                return sources[k]
+        return None
+
+    def origin(self, position: int, op: Any) -> tuple[CodeType, int] | None:
+        """Code and instruction that wrote the operator at a position, if it is still the one that was noted."""
+        source = self.source(position, op)
+        if source is not None:
+            while (further := self._of_span(source)) is not None:  # the gradient of a gradient
+                source = further
+            code = self.codes[source] if source < len(self.codes) else None
+            return None if code is None else (code, self.offsets[source])
         if position >= len(self.codes):
             return None
         code = self.codes[position]
+        output = op.output[0] if op.output else ""
         if code is None or self.types[position] != op.type or self.outputs[position] != output:
             return None
         return code, self.offsets[position]
+
+    def _of_span(self, position: int) -> int | None:
+        for start, sources, _, _ in self.spans:
+            if 0 <= position - start < len(sources):
+                source = sources[position - start]
+                return source if source >= 0 else None
+        return None
 
     def line_of(self, position: int, op: Any) -> tuple[str, int, str] | None:
         """File, line and function that wrote the operator at a position; None where that is not known (any more)."""
