@@ -209,7 +209,7 @@ class Lars(Update):
               In("trust", "one number"), In("lr_max", "one number")]
     outputs = [out("lr_rescaled")]
     arguments = [Float("offset", 0.5), Float("lr_min", 0.02)]
-    effects = frozenset()
+    effects = frozenset[str]()
     shape = same_as(2)
 
     def kernel(xp: Any, X: Any, dX: Any, wd: Any, trust: Any, lr_max: Any, *, offset: float, lr_min: float) -> Any:
@@ -251,7 +251,7 @@ class ClipTensorByScaling(Update):
     outputs = [out("clipped")]
     arguments = [Float("threshold", 0.0)]
     inplace = {(0, 0)}
-    effects = frozenset()
+    effects = frozenset[str]()
     shares = {(0, 0)}
     shape = same_as(0)
     gradient = NO_GRADIENT
@@ -271,7 +271,7 @@ class WeightScale(Update):
     outputs = [out("nw")]
     arguments = [Int("stepsize", 2 ** 63 - 1), Int("upper_bound_iter", 2 ** 63 - 1), Float("scale", 1.0)]
     inplace = {(0, 0)}
-    effects = frozenset()
+    effects = frozenset[str]()
     shares = {(0, 0)}
     shape = same_as(0)
 

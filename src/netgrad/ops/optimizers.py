@@ -190,8 +190,8 @@ class FP16MomentumSGDUpdate(Update):
 
     def kernel(xp: Any, grad: Any, moment: Any, lr: Any, param: Any, *, momentum: float, nesterov: int,
                weight_decay: float) -> Any:
-        single = (xp.astype(t, xp.float32) for t in (grad, moment, lr, param))
-        updated = _decayed_momentum(xp, *single, momentum, nesterov, weight_decay)
+        g, m, rate, p = (xp.astype(t, xp.float32) for t in (grad, moment, lr, param))
+        updated = _decayed_momentum(xp, g, m, rate, p, momentum, nesterov, weight_decay)
         return tuple(xp.astype(t, param.dtype) for t in updated)
 
 
