@@ -14,10 +14,10 @@ import pytest
 import caffe2.python.core as c
 import netgrad.graph.blob
 import netgrad.graph.operator
-from caffe2.python import context, core, lazy, schema, scope, utils
+from caffe2.python import context, core, lazy, net_builder, net_drawer, schema, scope, task, utils
 from netgrad.facade import facade
 
-FACADES = [core, scope, context, utils, lazy, schema]
+FACADES = [core, scope, context, utils, lazy, schema, task, net_builder, net_drawer]
 
 
 @pytest.mark.parametrize("module", FACADES, ids=lambda module: module.__name__)

@@ -4,7 +4,6 @@ import json
 import sys
 from collections import Counter
 
-import pydot
 import pytest
 
 from netgrad.graph.net import Net
