@@ -115,7 +115,7 @@ def test_sinusoids(backend: str) -> None:
     ("UniformFill", [], {"shape": [2], "min": 1.0}, "must be the larger"),
     ("GaussianFill", [], {"shape": [1], "std": -1.0}, "std"),
     ("UniqueUniformFill", [], {"shape": [6], "min": 0, "max": 4}, "only 5"), ("Range", [np.ones(2)], {}, "one element"),
-    ("Range", [np.array(1), np.array(2), np.array(0)], {}, "step is 0"),
+    ("Range", [np.array(1), np.array(2), np.array(0)], {}, "Step size cannot be 0"),
 ])
 def test_refusals(type: str, inputs: Any, arguments: dict[str, Any], message: str, backend: str) -> None:
     with pytest.raises(OperatorError, match=message):

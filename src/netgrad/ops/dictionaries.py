@@ -180,7 +180,7 @@ class IndexLoad(Operator):
 
 
 class IndexStore(Operator):
-    """All keys of an index, in the order of their numbers; the first stands for the unknown key."""
+    """All keys of an index, in the order of their numbers."""
 
     inputs = [In("handle")]
     outputs = [Out("items", "1-D, of the dtype of the index")]
@@ -189,8 +189,8 @@ class IndexStore(Operator):
 
     def kernel(xp: Any, index: Index) -> Any:
         if index.dtype == "object":
-            return string_array([b"", *index.keys()], (len(index),))
-        return xp.asarray([0, *index.keys()], dtype=xp.dtype_of(index.dtype))
+            return string_array(index.keys(), (len(index) - 1,))
+        return xp.asarray(index.keys(), dtype=xp.dtype_of(index.dtype))
 
 
 class IndexFreeze(Operator):

@@ -13,6 +13,7 @@ from netgrad.graph.arguments import Ints
 from netgrad.graph.declaration import Arity, In, Operator, Out, multiple_of
 from netgrad.graph.rules import Rule, RuleFunction
 from netgrad.ops._axes import int_list
+from netgrad.ops._strings import string_array
 
 _FEATURE_IDS = [Ints("feature_ids", (), "the id of each feature")]
 _LENGTHS = Out("out_lengths", "(examples,), int32: features per example", differentiable=False)
@@ -95,7 +96,9 @@ class MergeSingleScalarFeatureTensorsGradient(Operator):
 
     def kernel(xp: Any, *inputs: Any) -> Any:
         *presences, dY = inputs
-        gradients = [xp.zeros(there.shape, dtype=dY.dtype) for there in presences]
+        blank = string_array([b""] * presences[0].size, presences[0].shape) if dY.dtype == object else \
+            xp.zeros(presences[0].shape, dtype=dY.dtype)
+        gradients = [blank.copy() for _ in presences]
         place = 0
         for e in range(presences[0].shape[0]):
             for there, gradient in zip(presences, gradients, strict=True):

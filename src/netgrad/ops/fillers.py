@@ -330,7 +330,7 @@ class Range(Operator):
         for x, name in zip(given, ("start", "stop", "step")):
             number(xp, x, name)
         if step is not None and number(xp, step, "step") == 0:
-            raise ValueError("step is 0")
+            raise ValueError("Step size cannot be 0")
         values = [xp.reshape(x, ()) for x in given]
         first = zeros(xp, (), start) if len(values) == 1 else values[0]
         last = values[min(len(values) - 1, 1)]

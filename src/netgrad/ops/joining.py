@@ -121,6 +121,21 @@ class Split(Operator):
     shares = views_of_first()
     gradient = _concat_split
 
+    def shape(input: TensorType, split: TensorType | None = None, *, axis: int | None, add_axis: bool, order: str,
+              split_argument: Any, num_outputs: int = 0) -> tuple[TensorType, ...]:
+        if input.dims is None:
+            return (TensorType(input.dtype),) * num_outputs
+        place = canonical_axis(_channel_axis(axis, order), len(input.dims))
+        before, size, behind = input.dims[:place], input.dims[place], input.dims[place + 1:]
+        if add_axis and axis is not None:
+            return (input.with_dims((*before, *behind)),) * num_outputs
+        sizes: list[Dim] = [None] * num_outputs
+        if split_argument:
+            sizes = list(split_argument)
+        elif split is None and size is not None:
+            sizes = [size // num_outputs] * num_outputs
+        return tuple(input.with_dims((*before, part, *behind)) for part in sizes)
+
     def outputs_alike(arguments: Any, inputs: int) -> bool:
         return inputs == 1 and not arguments["split"]
 
@@ -152,6 +167,7 @@ class DepthSplit(Operator):
     strings = True
     shares = views_of_first()
     gradient = _concat_split
+    shape = Split.shape
     outputs_alike = Split.outputs_alike
     kernel = Split.kernel
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import functools
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -41,8 +42,18 @@ def infer(ops: Iterable[caffe2_pb2.OperatorDef], known: Mapping[str, TensorType]
             found = error if isinstance(error, OperatorError) else BadShape(str(error))
             described = [f"{name}: {t.dtype or '?'} {t.dims or '?'}" for name, t in zip(op.input, inputs)]
             raise found.at(Place(op.type, position, net, described, list(op.output))) from None
+        if op.is_gradient_op:  # a gradient is like what it is the gradient of
+            outputs = [types.get(name.removesuffix("_grad"), t)
+                       if name.endswith("_grad") and (t.dims is None or None in t.dims) else t
+                       for name, t in zip(op.output, outputs)]
         types.update(zip(op.output, outputs))
     return types
+
+
+@functools.cache
+def _counts_outputs(shape: Callable[..., Any]) -> bool:
+    """Whether a shape function wants to know how many outputs there are (Split)."""
+    return "num_outputs" in getattr(getattr(shape, "__code__", None), "co_varnames", ())
 
 
 def infer_operator(op: caffe2_pb2.OperatorDef, inputs: Sequence[TensorType]) -> list[TensorType]:
@@ -54,6 +65,8 @@ def infer_operator(op: caffe2_pb2.OperatorDef, inputs: Sequence[TensorType]) -> 
     arguments = parse_arguments(op, declaration.argument_table)
     if any(t.dims is None for t in inputs):
         return nothing
+    if _counts_outputs(declaration.shape):
+        arguments["num_outputs"] = len(op.output)
     found = declaration.shape(*inputs, **arguments)
     outputs = [found] if isinstance(found, TensorType) else list(found)
     return (outputs + nothing)[: len(op.output)]
