@@ -2,10 +2,10 @@
 
     python benchmarks/backward.py [--rounds 9] [--operators 20000]
 
-Counted are AddGradientOperators and SerializeToString. Where they are installed, onnx-ad (an ONNX model into the ONNX model of
-its derivative) and JAX (``make_jaxpr(grad(f))``) derive a chain of the same kind, on fewer operators since they take longer.
-Runs are interleaved, medians compared: machines drift, ratios do not. The bound is 4 for the chain and the fan, 10 ms for the
-Concat.
+Counted are AddGradientOperators and SerializeToString. Where they are installed, onnx-ad (an ONNX model into the ONNX
+model of its derivative) and JAX (``make_jaxpr(grad(f))``) derive a chain of the same kind, on fewer operators since they
+take longer. Runs are interleaved, medians compared: machines drift, ratios do not. The bound is 4 for the chain and the
+fan, 10 ms for the Concat.
 """
 
 from __future__ import annotations
@@ -69,7 +69,8 @@ def onnx_ad(n: int) -> Callable[[], float] | None:
         return None
     nodes, h = [], "x"
     for k in range(n // 2):
-        nodes += [helper.make_node("Gemm", [h, f"w{k}", f"b{k}"], [f"h{k}"]), helper.make_node("Relu", [f"h{k}"], [f"r{k}"])]
+        nodes += [helper.make_node("Gemm", [h, f"w{k}", f"b{k}"], [f"h{k}"]),
+                  helper.make_node("Relu", [f"h{k}"], [f"r{k}"])]
         h = f"r{k}"
     values = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [4, 4]) for name in
               ["x", *(f"{p}{k}" for k in range(n // 2) for p in "wb")]]
@@ -112,7 +113,8 @@ def main() -> None:
     parser.add_argument("--operators", type=int, default=20000)
     parser.add_argument("--rounds", type=int, default=9)
     args = parser.parse_args()
-    cases = {f"chain of {args.operators}": chain(args.operators), "fan of 3000": fan(3000), "Concat of 4000": concat(4000)}
+    cases = {f"chain of {args.operators}": chain(args.operators), "fan of 3000": fan(3000),
+             "Concat of 4000": concat(4000)}
     rivals = {"onnx-ad, chain of 200": onnx_ad(200), "JAX, chain of 200": jaxpr(200)}
     ratios: dict[str, list[float]] = {}
     milliseconds: dict[str, list[float]] = {}

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from netgrad.autodiff.errors import OverwrittenError
 from netgrad.graph import registry
 from netgrad.graph.operator import CreateOperator as operator
-from netgrad.autodiff.errors import OverwrittenError
 from netgrad.runtime.errors import OperatorError
 from netgrad.runtime.numeric import check_gradient, evaluate
 
