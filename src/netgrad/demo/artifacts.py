@@ -77,7 +77,7 @@ def save_curve(path: Path, history: Sequence[Progress]) -> None:
     right.set_ylim(80, 100.5)
     right.set_ylabel("held-out digits right, %", color="#d9660b")
     lines = [*axes.get_lines(), *right.get_lines()]
-    right.legend(lines, [str(line.get_label()) for line in lines], loc="center right", frameon=False)
+    right.legend(lines, [str(line.get_label()) for line in lines], loc="center right")
     axes.set_title("netgrad demo: handwritten digits")
     with replace_file(path) as file:
         figure.savefig(file, format="png")

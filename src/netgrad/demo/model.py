@@ -16,26 +16,27 @@ from netgrad.training.optimizers.build import build_adam
 
 BATCH = 48
 RATE = 0.003
-DECAY = 0.85
+DECAY = 0.9
 
 
-def add_layers(model: ModelHelper, image: str) -> BlobReference:
+def add_layers(model: ModelHelper, image: str, is_test: bool) -> BlobReference:
     """Two convolutions, two fully connected layers; returns the scores, [N, 10]."""
-    brew.conv(model, image, "conv1", dim_in=1, dim_out=16, kernel=3, pad=1)
+    brew.conv(model, image, "conv1", dim_in=1, dim_out=20, kernel=3, pad=1)
     brew.relu(model, "conv1", "conv1")
     brew.max_pool(model, "conv1", "pool1", kernel=2, stride=2)
-    brew.conv(model, "pool1", "conv2", dim_in=16, dim_out=32, kernel=3, pad=1)
+    brew.conv(model, "pool1", "conv2", dim_in=20, dim_out=50, kernel=3, pad=1)
     brew.relu(model, "conv2", "conv2")
     brew.max_pool(model, "conv2", "pool2", kernel=2, stride=2)
-    brew.fc(model, "pool2", "fc1", dim_in=32 * 2 * 2, dim_out=64)
+    brew.fc(model, "pool2", "fc1", dim_in=50 * 2 * 2, dim_out=128)
     brew.relu(model, "fc1", "fc1")
-    return brew.fc(model, "fc1", "scores", dim_in=64, dim_out=10)  # type: ignore[no-any-return]
+    brew.dropout(model, "fc1", "fc1_kept", ratio=0.5, is_test=is_test)
+    return brew.fc(model, "fc1_kept", "scores", dim_in=128, dim_out=10)  # type: ignore[no-any-return]
 
 
 def training_model() -> tuple[ModelHelper, int]:
     """The model with its backward pass and updates; and how many operators its forward pass has."""
     model = _model("digits")
-    scores = add_layers(model, "image")
+    scores = add_layers(model, "image", is_test=False)
     softmax, loss = model.net.SoftmaxWithLoss([scores, "label"], ["softmax", "loss"])
     brew.accuracy(model, [softmax, "label"], "accuracy")
     forward = len(model.net.Proto().op)
@@ -46,7 +47,7 @@ def training_model() -> tuple[ModelHelper, int]:
 def prediction_model() -> ModelHelper:
     """The layers alone, with probabilities at the end; its parameters are those of the training model."""
     model = _model("digits_predict", init_params=False)
-    brew.softmax(model, add_layers(model, "image"), "probability")
+    brew.softmax(model, add_layers(model, "image", is_test=True), "probability")
     model.net.AddExternalOutput(model.net.GetBlobRef("probability"))
     return model
 

@@ -27,7 +27,7 @@ from netgrad.tools.drawing import save_drawing
 from netgrad.tools.printing import operator_lines
 from netgrad.training.model_helper import ModelHelper
 
-EPOCHS = 15
+EPOCHS = 20
 PICTURES_IN_A_ROW = 5
 INTERRUPTED = 130
 
@@ -171,7 +171,7 @@ def _predict_elsewhere(console: Console, folder: Path, trainer: Trainer, backend
     right = probability.argmax(axis=1) == labels
     console.print(
         f"A new process ({process}) loaded {artifacts.PREDICT_NET} and {artifacts.PARAMETERS} and predicts: "
-        f"{right.sum()} of {len(right)} right. Some of them:"
+        f"[bold]{right.sum()} of {len(right)}[/] right. The first digit of each kind:"
     )
     first = [int(np.flatnonzero(labels == digit)[0]) for digit in range(10)]
     wrong = np.flatnonzero(~right)[:5]

@@ -1,8 +1,9 @@
 """What a drawing of a net shows: lanes of operators, rows, and the blobs between them.
 
 A net with a backward pass has up to three lanes: the forward pass, which flows down; the backward pass, which flows up,
-each gradient operator beside the operator that it belongs to; and the updates of parameters, beside the gradients that
-they use. A blob stands next to the operator that writes it. Where it is used far away, or in another lane, a copy of it
+each gradient operator beside the operator that it belongs to; and the updates of parameters, near the gradients that
+they use. An update that writes back into what it reads is joined to it by an edge with two arrows, and the new version
+is not shown. A blob stands next to the operator that writes it. Where it is used far away, or in another lane, a copy
 stands there, so that no edge runs across the picture.
 """
 
@@ -12,11 +13,13 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 from netgrad.graph.ssa import get_ssa
 
 FORWARD, BACKWARD, UPDATE = range(3)
+READ, WRITE, REWRITE = range(3)
 
 #: blobs with more readers than this (a learning rate) do not hold their readers together
 HUB = 3
@@ -63,13 +66,13 @@ class Diagram:
     """Operators, blobs, and what joins them.
 
     Attributes:
-        edges: (blob, operator, whether the operator reads it), by position in `blobs` and `operators`.
+        edges: (blob, operator, READ, WRITE or REWRITE), by position in `blobs` and `operators`.
         links: (blob or bend, bend): pieces of a line that goes past other rows.
     """
 
     operators: list[OperatorBox]
     blobs: list[BlobPill]
-    edges: list[tuple[int, int, bool]]
+    edges: list[tuple[int, int, int]]
     links: list[tuple[int, int]]
     lanes: list[int]
 
@@ -138,7 +141,7 @@ def _pair(boxes: list[OperatorBox]) -> None:
                 -k,
             )
 
-        if candidates and box.op.type != "Sum":
+        if candidates and box.op.type not in {"Sum", "ConstantFill"}:
             box.partner = max(candidates, key=fit)
 
 
@@ -153,6 +156,7 @@ def _set_rows(boxes: list[OperatorBox], ssa: Any) -> None:
     readers = Counter(blob for read, _ in ssa for blob in set(read))
     below: list[tuple[int, int, int]] = []
     followers: dict[int, list[int]] = defaultdict(list)
+    seen: set[Version] = set()
     for k, (read, _) in enumerate(ssa):
         lane = boxes[k].lane
         for blob in read:
@@ -161,10 +165,11 @@ def _set_rows(boxes: list[OperatorBox], ssa: Any) -> None:
                 continue
             if boxes[j].lane == lane == FORWARD:
                 followers[j].append(k)
-            if boxes[j].lane == lane and (lane != UPDATE or readers[blob] <= HUB):
+            if boxes[j].lane == lane and (lane != UPDATE or readers[blob] <= HUB or blob not in seen):
                 below.append((k, j, 1) if lane == BACKWARD else (j, k, 1))
             elif boxes[j].lane == BACKWARD and lane == UPDATE:
                 below.append((j, k, 0))
+            seen.add(blob)
     beside = []
     for box in boxes:
         if box.partner is not None:
@@ -172,6 +177,8 @@ def _set_rows(boxes: list[OperatorBox], ssa: Any) -> None:
             beside.extend((box.position, k, 1) for k in followers[box.partner])
     rows = _longest_paths(len(boxes), below + beside) or _longest_paths(len(boxes), below) or [0] * len(boxes)
     _pull_down(rows, below + beside)
+    holding = {a for a, _, _ in below}
+    _spread(rows, [box.position for box in boxes if box.lane == UPDATE and box.position not in holding])
     used = {row: k for k, row in enumerate(sorted(set(rows)))}
     for box in boxes:
         box.row = used[rows[box.position]]
@@ -206,6 +213,17 @@ def _pull_down(rows: list[int], edges: list[tuple[int, int, int]]) -> None:
         rows[k] = row
 
 
+def _spread(rows: list[int], updates: list[int]) -> None:
+    """Puts updates of one row below each other, as long as rows are free before the next ones."""
+    groups: dict[int, list[int]] = defaultdict(list)
+    for k in updates:
+        groups[rows[k]].append(k)
+    starts = [*sorted(groups), max(rows) + 1 if rows else 0]
+    for start, end in pairwise(starts):
+        for turn, k in enumerate(groups[start]):
+            rows[k] = start + turn % max(end - start, 1)
+
+
 def _lines(box: OperatorBox) -> tuple[int, int]:
     """The lines of a box's inputs and outputs; its own is between them."""
     above, under = 2 * box.row, 2 * box.row + 2
@@ -218,20 +236,30 @@ class _Blobs:
     def __init__(self, boxes: list[OperatorBox], ssa: Any, parameters: Collection[str]) -> None:
         self.boxes = boxes
         self.parameters = parameters
-        self.last = {blob[0]: blob[1] for _, written in ssa for blob in written}
-        self.external = {blob[0] for read, _ in ssa for blob in read if blob[1] == 0}
         self.n_readers = Counter(blob for read, _ in ssa for blob in set(read))
+        self.hidden = {
+            blob
+            for box in boxes
+            if box.lane == UPDATE
+            for blob in ssa[box.position][1]
+            if not self.n_readers[blob] and blob[0] in box.op.input
+        }
+        self.last = {blob[0]: blob[1] for _, written in ssa for blob in written if blob not in self.hidden}
+        self.external = {blob[0] for read, _ in ssa for blob in read if blob[1] == 0}
         self.pills: list[BlobPill] = []
-        self.edges: list[tuple[int, int, bool]] = []
+        self.edges: list[tuple[int, int, int]] = []
         self.links: list[tuple[int, int]] = []
         self.home: dict[Version, int] = {}
         self.at: dict[tuple[Version, int, int], int] = {}
         for box in boxes:
             for blob in dict.fromkeys(ssa[box.position][1]):
-                self.edges.append((self._pill(blob, box.lane, _lines(box)[1], box.position), box.position, False))
+                if blob not in self.hidden:
+                    self.edges.append((self._pill(blob, box.lane, _lines(box)[1], box.position), box.position, WRITE))
         for box in boxes:
+            rewritten = {name for name, version in ssa[box.position][1] if (name, version) in self.hidden}
             for blob in dict.fromkeys(ssa[box.position][0]):
-                self.edges.append((self._near(blob, box), box.position, True))
+                kind = REWRITE if blob[0] in rewritten else READ
+                self.edges.append((self._near(blob, box), box.position, kind))
                 self.pills[self.home[blob]].readers.append(box.position)
 
     def _near(self, blob: Version, box: OperatorBox) -> int:
@@ -244,7 +272,7 @@ class _Blobs:
         if home is None:
             return self._pill(blob, box.lane, line, None)
         step = -1 if box.lane == BACKWARD else 1
-        hub = box.lane == UPDATE and self.n_readers[blob] > HUB
+        hub = box.lane == UPDATE and self.n_readers[blob] > HUB and bool(self.pills[home].readers)
         if self.pills[home].lane == box.lane and 0 < (line - self.pills[home].line) * step <= REACH and not hub:
             return self._lead(blob, home, line, step)
         return self._pill(blob, box.lane, line, self.pills[home].writer, copy=True)

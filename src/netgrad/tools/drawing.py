@@ -12,7 +12,18 @@ from dataclasses import dataclass, field
 from typing import Any
 from xml.sax.saxutils import escape, quoteattr
 
-from netgrad.tools.diagram import BACKWARD, BEND, FORWARD, UPDATE, BlobPill, Diagram, OperatorBox, diagram
+from netgrad.tools.diagram import (
+    BACKWARD,
+    BEND,
+    FORWARD,
+    READ,
+    REWRITE,
+    UPDATE,
+    BlobPill,
+    Diagram,
+    OperatorBox,
+    diagram,
+)
 from netgrad.tools.layers import Node, arrange
 from netgrad.tools.printing import OperatorLine, operator_lines
 
@@ -183,9 +194,9 @@ class _Picture:
         )
         if heading:
             self.parts.append(_text(middle, HEADER + 25, heading, "head", 13, bold=True))
-        for pill, box, reads in self.shown.edges:
+        for pill, box, kind in self.shown.edges:
             if box in lane.boxes:
-                self._draw_edge(pill, lane.pills[pill], lane.boxes[box], reads)
+                self._draw_edge(pill, lane.pills[pill], lane.boxes[box], kind)
         for start, bend in self.shown.links:
             if bend in lane.pills:
                 self._draw_link(start, bend, lane)
@@ -196,14 +207,19 @@ class _Picture:
             self._draw_box(k, self.shown.operators[k], node)
         self.parts.append("</g>")
 
-    def _draw_edge(self, k: int, pill: Node, box: Node, reads: bool) -> None:
+    def _draw_edge(self, k: int, pill: Node, box: Node, kind: int) -> None:
         down = 1 if pill.line < box.line else -1
         edge_of_pill = self._y(pill.line) + down * self._half(k)
         edge_of_box = self._y(box.line) - down * BOX_HEIGHT / 2
         reach = box.width / 2 - 12
         foot = box.x + max(-reach, min(reach, pill.x - box.x))
         start, end = (pill.x, edge_of_pill), (foot, edge_of_box)
-        self.parts.append(_arrow(*start, *end) if reads else _arrow(*end, *start))
+        if kind == REWRITE:
+            self.parts.append(_curve(*start, *end) + _tip(*end, down) + _tip(*start, -down))
+        elif kind == READ:
+            self.parts.append(_curve(*start, *end) + _tip(*end, down))
+        else:
+            self.parts.append(_curve(*end, *start) + _tip(*start, -down))
 
     def _draw_link(self, start: int, bend: int, lane: _Lane) -> None:
         a, b = lane.pills[start], lane.pills[bend]
@@ -268,6 +284,10 @@ class _Picture:
         if any(pill.copy for pill in self.shown.blobs):
             entries.append((_legend_pill("blob copy", y), "written elsewhere"))
         entries.append((_legend_pill("blob result", y), "read by nobody, or an output"))
+        if any(kind == REWRITE for _, _, kind in self.shown.edges):
+            tips = f'<path class="tip" d="M{{x}} {y}l6 -3.6v7.2zm22 0l-6 -3.6v7.2z"/>'
+            arrow = f'<path class="edge" d="M{{x}} {y}h22"/>{tips}'
+            entries.append((f'<g class="u">{arrow}</g>', "read and rewritten"))
         parts, x = [], float(MARGIN)
         for shape, label in entries:
             parts.append(shape.format(x=f"{x:.1f}") + _text(x + 30, y + 4, label, "key", 11, "start"))
@@ -295,9 +315,9 @@ def _curve(x0: float, y0: float, x1: float, y1: float) -> str:
     return f'<path class="edge" d="M{x0:.1f} {y0:.1f}C{x0:.1f} {half:.1f} {x1:.1f} {half:.1f} {x1:.1f} {y1:.1f}"/>'
 
 
-def _arrow(x0: float, y0: float, x1: float, y1: float) -> str:
-    sign = 1 if y1 > y0 else -1
-    return _curve(x0, y0, x1, y1 - 5 * sign) + f'<path class="tip" d="M{x1:.1f} {y1:.1f}l-3.6 {-6.5 * sign}h7.2z"/>'
+def _tip(x: float, y: float, down: int) -> str:
+    """The head of an arrow that ends here."""
+    return f'<path class="tip" d="M{x:.1f} {y:.1f}l-3.6 {-6.5 * down}h7.2z"/>'
 
 
 def _rect(kind: str, node: Node, y: float, height: float, radius: float) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import struct
@@ -190,7 +191,7 @@ def _bytes(value: bytes) -> str:
 
 
 def _quoted(text: str) -> str:
-    return '"' + repr("'" + text)[2:-1].replace('"', '\\"') + '"'
+    return json.dumps(text, ensure_ascii=False)
 
 
 def _net(net: Any) -> str:
