@@ -102,6 +102,8 @@ class RuleContext:
         self.used.add(k)
         gradient = self.gos[k]
         if isinstance(gradient, int):
+            if gradient < self.walk.forward.size and (gradient in self.ins or gradient in self.outs):
+                return -1 - self.num_inputs - k  # the caller gave a forward blob: writing over it changes no operand
             return gradient
         if gradient is None:
             if not self.walk.fill_missing:
@@ -176,12 +178,23 @@ class RuleContext:
         """The value that a reference stands for when read now."""
         if ref >= 0:
             return self._latest.get(ref, ref)
+        if ref < -self.num_inputs:
+            return self._latest.get(ref, self._given(ref))
         if -1 - ref not in self._gi:
             raise NoRule(f"its rule reads the gradient of input {-1 - ref} before writing it")
         return self._gi[-1 - ref]
 
+    def _given(self, ref: Ref) -> int:
+        """The gradient of an output that is one of the operator's own operands or results."""
+        gradient = self.gos[-1 - self.num_inputs - ref]
+        assert isinstance(gradient, int)
+        return gradient
+
     def _written(self, ref: Ref) -> int:
         """The value that writing a reference makes; it keeps the name."""
+        if ref < -self.num_inputs:
+            self._latest[ref] = value = self.walk.new_value(self.walk.names[self._given(ref)])
+            return value
         if ref < 0:
             k = -1 - ref
             name = self.input_name(k) + "_grad"
