@@ -16,9 +16,6 @@ from netgrad.autodiff.forward import Forward
 from netgrad.graph import registry
 from netgrad.graph.rules import Forbidden, NoGradient
 
-#: what fills are called, with the number that keeps them from a user's blob of that name
-_FILL_NAME = re.compile(r"_autogen_grad(_\d+)?\Z")
-
 HAS, ZERO, UNCONNECTED, UNDEFINED = "has a gradient", "zero", "not connected", "undefined"
 
 
@@ -91,9 +88,11 @@ def of_backward_pass(op: Any) -> bool:
 
 
 def is_fill(op: Any) -> bool:
-    """Whether an operator fills the gradient of a y with ones."""
-    return (op.type == "ConstantFill" and not op.is_gradient_op and len(op.input) == 1 and len(op.output) == 1
-            and _FILL_NAME.search(op.output[0]) is not None)
+    """Whether an operator fills the gradient of a y with ones: known by its name, which may end in a number."""
+    if op.type != "ConstantFill" or op.is_gradient_op or len(op.input) != 1 or len(op.output) != 1:
+        return False
+    named = re.search(re.escape(op.input[0]) + r"_autogen_grad(_\d+)?\Z", op.output[0])
+    return named is not None and [(a.name, a.f) for a in op.arg] == [("value", 1.0)]
 
 
 def _lines(net: Any) -> Any:
