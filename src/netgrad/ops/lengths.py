@@ -256,14 +256,16 @@ class SegmentIdsToLengths(SegmentIds):
 
 
 class SegmentIdsToRanges(SegmentIds):
-    """Sorted segment ids to pairs (offset, length)."""
+    """Sorted segment ids to pairs (offset, length); (0, 0) for segments after the last id."""
 
     outputs = [Out("ranges", "(S, 2) int32", differentiable=False)]
     shape = data_dependent(("int32", 2))
 
     def kernel(xp: Any, segment_ids: Any, data: Any) -> Any:
         sizes = _sizes(xp, segment_ids, data)
-        return xp.astype(xp.stack([starts(xp, sizes), sizes], axis=1), xp.int32)
+        offsets = starts(xp, sizes)
+        offsets = xp.where(offsets < segment_ids.shape[0], offsets, xp.zeros_like(offsets))
+        return xp.astype(xp.stack([offsets, sizes], axis=1), xp.int32)
 
 
 class MergeIdLists(Operator):
@@ -295,7 +297,7 @@ class MergeIdLists(Operator):
 
 
 class DenseVectorToIdList(Operator):
-    """Each row's columns that are not 0, as a list of ids."""
+    """Each row's columns that are at least 0.5 (a dense row of ones and zeros), as a list of ids."""
 
     inputs = [In("values", "(S, M), float")]
     outputs = [Out("out_lengths", "(S,) int32", differentiable=False),
@@ -308,7 +310,7 @@ class DenseVectorToIdList(Operator):
     def kernel(xp: Any, values: Any) -> Any:
         if values.ndim != 2:
             raise ValueError(f"values must be a matrix, found shape {tuple(values.shape)}")
-        there = values != 0
+        there = values >= 0.5
         return xp.sum(xp.astype(there, xp.int32), axis=1, dtype=xp.int32), xp.astype(xp.nonzero(there)[1], xp.int32)
 
 
