@@ -108,8 +108,9 @@ def _on_one_device(walk: Walk, index: int, value: int, terms: list[Term], device
             name = walk.names[value]
             raise DeviceMismatchError(
                 f"Gradients for param {name!r} failed to verify: its contributions lie on different devices "
-                f"({_device_words(first)} and {_device_words(device)}: they do not have the same device option). Copy the "
-                f"blob to each device once and use the copies, or ask with overwritten=\"save\", which inserts the copies")
+                f"({_device_words(first)} and {_device_words(device)}: they do not have the same device option). Copy "
+                "the blob to each device once and use the copies, or ask with overwritten=\"save\", which inserts the "
+                "copies")
     return placed
 
 

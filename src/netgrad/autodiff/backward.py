@@ -259,7 +259,8 @@ def _overwritten_error(walk: Walk, lost: list[Lost], gradients: dict[str, Cotang
         line = walk.line_of(by) if walk.line_of else None
         position = entry.readers[0]
         if position < 0:
-            needs = f"the gradient of {[b for b, g in gradients.items() if isinstance(g, tuple) and value in g][0]!r} is"
+            owner = next(b for b, g in gradients.items() if isinstance(g, tuple) and value in g)
+            needs = f"the gradient of {owner!r} is"
         else:
             emitted = walk.emitted
             source = emitted.origins[position]
@@ -268,8 +269,8 @@ def _overwritten_error(walk: Walk, lost: list[Lost], gradients: dict[str, Cotang
         lines.append(f"{needs} version {forward.version(value)} of {name!r}, but {describe(forward.ops[by], by, line)} "
                      f"overwrote it.\nHistory of {name!r}:\n{forward.history(name, walk.line_of)}")
     more = f"\n... and {len(lost) - 10} more." if len(lost) > 10 else ""
-    return OverwrittenError("\n".join(lines) + more + "\nGive the operator that overwrites it another output name, or let "
-                            "netgrad keep a copy: AddGradientOperators(ys, overwritten=\"save\").")
+    return OverwrittenError("\n".join(lines) + more + "\nGive the operator that overwrites it another output name, or "
+                            "let netgrad keep a copy: AddGradientOperators(ys, overwritten=\"save\").")
 
 
 class GradientMap(MutableMapping[Any, Any]):
@@ -309,7 +310,7 @@ class GradientMap(MutableMapping[Any, Any]):
         return gradient
 
     def get(self, blob: Any, default: Any = None) -> Any:
-        return self[blob] if blob in self else default
+        return self[blob] if blob in self else default  # noqa: SIM401 (this is `get`)
 
     def __contains__(self, blob: object) -> bool:
         return str(blob) in self._names
@@ -386,8 +387,8 @@ class GradientRegistry:
         forward operators too.
         """
         if options.get("overwritten", "error") != "error":
-            raise ValueError("GetBackwardPass cannot change the forward operators: use Net.AddGradientOperators to save "
-                             "overwritten values")
+            raise ValueError("GetBackwardPass cannot change the forward operators: use Net.AddGradientOperators to "
+                             "save overwritten values")
         backward = build(operators, ys, **options)
         return backward.operators(), {blob: g if isinstance(g, str) else GradientSlice(*g)
                                       for blob, g in backward.gradients.items()}
@@ -433,7 +434,10 @@ def rule_of_one(op: Any, g_output: Sequence[Any]) -> tuple[list[Any], list[Any]]
     names = walk.names
     found: list[Any] = [None] * len(forward.ins[0])
     for k, gradient, _, _ in context.finish():
-        found[k] = GradientSlice(names[gradient[0]], names[gradient[1]]) if isinstance(gradient, tuple) else names[gradient]
+        if isinstance(gradient, tuple):
+            found[k] = GradientSlice(names[gradient[0]], names[gradient[1]])
+        else:
+            found[k] = names[gradient]
     return list(caffe2_pb2.NetDef.FromString(encoding.encode(context.emitted, names)).op), found
 
 

@@ -6,7 +6,7 @@ simple enough to write as text (one character per byte) and merge in one call.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -58,8 +58,9 @@ class Emitted:
 
     def keep(self, positions: Sequence[int]) -> None:
         """Drops all but the operators at these positions."""
-        for column in (self.types, self.inputs, self.outputs, self.rests, self.origins):
-            column[:] = [column[k] for k in positions]  # type: ignore[index, assignment]
+        columns: tuple[list[Any], ...] = (self.types, self.inputs, self.outputs, self.rests, self.origins)
+        for column in columns:
+            column[:] = [column[k] for k in positions]
 
 
 def varint(number: int) -> str:
@@ -111,7 +112,7 @@ def _argument(name: str, value: Any) -> str:
 
 
 @lru_cache(maxsize=4096)
-def _kept_argument(name: str, kind: type, value: Any) -> str:
+def _kept_argument(name: str, kind: Hashable, value: Any) -> str:
     return _argument(name, value)
 
 
@@ -120,7 +121,8 @@ def argument_fields(arguments: dict[str, Any]) -> str:
     out = []
     for name, value in arguments.items():
         if isinstance(value, (int, float, str)):
-            out.append(_kept_argument(name, type(value), value))
+            kind: Any = type(value)
+            out.append(_kept_argument(name, kind, value))
         else:
             out.append(_argument(name, value))
     return "".join(out)
@@ -188,7 +190,8 @@ def encode(emitted: Emitted, names: Sequence[str]) -> bytes:
             text = "".join([f"{_INPUT}{chr(len(name))}{name}" for name in [names[v] for v in inputs]]) + rest
         size = len(text)
         add(f"{_NET_OP}{chr(size)}{text}" if size < 128 else
-            f"{_NET_OP}{chr(size & 127 | 128)}{chr(size >> 7)}{text}" if size < 16384 else _NET_OP + varint(size) + text)
+            f"{_NET_OP}{chr(size & 127 | 128)}{chr(size >> 7)}{text}" if size < 16384 else
+            _NET_OP + varint(size) + text)
     return "".join(chunks).encode("latin-1")
 
 

@@ -1,4 +1,4 @@
-"""Why a blob has the gradient that it has, or none: zero, not connected, or undefined; where the path ends; what mends it."""
+"""Why a blob has the gradient that it has, or none: zero, not connected, undefined; where paths end; what mends it."""
 
 from __future__ import annotations
 
@@ -25,8 +25,9 @@ class Explanation:
 
     Attributes:
         blob: the blob.
-        outcome: `HAS`, `ZERO` (every path ends in an operator through which nothing flows), `UNCONNECTED` (no path leads
-            from the blob to what is differentiated) or `UNDEFINED` (an operator on the path has no rule, or refuses).
+        outcome: `HAS`, `ZERO` (every path ends in an operator through which nothing flows), `UNCONNECTED` (no path
+            leads from the blob to what is differentiated) or `UNDEFINED` (an operator on the path has no rule, or
+            refuses).
         path: the operators along the way, from the blob on, each in one line.
         ends: operators where paths end, and why.
         cure: what would mend it; empty where nothing needs mending.
@@ -143,7 +144,8 @@ class _Explainer:
             return Explanation(name, UNCONNECTED, cure=f"no operator leads from it to {of}: check the names on the way "
                                "(a misspelt name makes a new blob), or differentiate something that depends on it")
         if path is None:
-            return Explanation(name, ZERO, ends=ends, cure="nothing, if that is meant; else replace the operators named")
+            return Explanation(name, ZERO, ends=ends,
+                               cure="nothing, if that is meant; else replace the operators named")
         steps = [self._describe(k) for k in path]
         try:
             backward = build(forward.ops, list(self.targets), wrt=[name], line_of=self.line_of)

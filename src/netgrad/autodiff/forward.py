@@ -63,7 +63,8 @@ class Forward:
         self.outs = outs
         self.current = current
         self.uses = Counter(chain.from_iterable(ins))
-        self.shared = {value for value, uses in self.uses.items() if uses > 1} if len(self.uses) < self.uses.total() else set()
+        some_are = len(self.uses) < self.uses.total()
+        self.shared = {value for value, uses in self.uses.items() if uses > 1} if some_are else set()
         self.rebinds = rebinds
         self.older = older
         #: number of forward values; larger numbers are the backward pass's

@@ -224,7 +224,7 @@ class RuleContext:
     # what came of it
 
     def finish(self) -> list[tuple[int, Cotangent, bool | tuple[bool, bool], Any]]:
-        """(input, gradient, computed here?, device) of each gradient: computed ones in the order of writing, then the rest.
+        """(input, gradient, computed here?, device) of each gradient: computed ones in order of writing, then others.
 
         What only unwanted gradients need is dropped.
         """

@@ -1,4 +1,4 @@
-"""``overwritten="save"``: where forward values that the backward pass needs are put aside before they are overwritten."""
+"""``overwritten="save"``: where forward values that the backward pass needs are put aside before they go."""
 
 from __future__ import annotations
 

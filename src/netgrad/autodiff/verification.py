@@ -116,7 +116,8 @@ class _Comparison:
         for index, op in enumerate(self.wanted):
             if index not in matched:
                 findings.append(self._nearest(index, op))
-        findings += [Finding(self.start + position, f"{describe(op, self.start + position)} is not part of the derivative")
+        findings += [Finding(self.start + position,
+                             f"{describe(op, self.start + position)} is not part of the derivative")
                      for position, op in enumerate(self.found) if position not in self.match]
         return sorted(findings, key=lambda finding: finding.position)
 
@@ -150,14 +151,14 @@ class _Comparison:
             if best is None or len(wrong) < best[0]:
                 best = len(wrong), position, wrong
         if best is None:
-            return Finding(-1, f"the derivative needs {describe(op)}, and the net has no such operator; derive the pass anew "
-                           "(netgrad backward)")
+            return Finding(-1, f"the derivative needs {describe(op)}, and the net has no such operator; derive the "
+                           "pass anew (netgrad backward)")
         _, position, wrong = best
         self.match[position] = index
         return Finding(self.start + position,
-                       f"{describe(self.found[position], self.start + position)} reads {', '.join(map(repr, wrong))} when it "
-                       "holds another value than the derivative needs: it was overwritten, or is the wrong blob; derive the "
-                       "pass anew (netgrad backward)")
+                       f"{describe(self.found[position], self.start + position)} reads {', '.join(map(repr, wrong))} "
+                       "when it holds another value than the derivative needs: it was overwritten, or is the wrong "
+                       "blob; derive the pass anew (netgrad backward)")
 
     def _wrong(self, position: int, index: int) -> list[str]:
         """The inputs of an operator of the file that are not those of a derived one."""

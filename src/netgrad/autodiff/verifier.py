@@ -1,8 +1,8 @@
 """The verifier: every read of the backward pass sees the version that was meant.
 
-It plays the operators once, keeping for each name the value that it holds. A read whose name holds another value than the
-one meant is mended by renaming, as long as an emitted operator made one of the two; a forward value that a later forward
-operator overwrote cannot be mended without changing the forward net, and is reported.
+It plays the operators once, keeping for each name the value that it holds. A read whose name holds another value than
+the one meant is mended by renaming, as long as an emitted operator made one of the two; a forward value that a later
+forward operator overwrote cannot be mended without changing the forward net, and is reported.
 """
 
 from __future__ import annotations
@@ -172,8 +172,9 @@ class Verifier:
         if name != walk.gradient_name(blob) or maker is None or older is None or older in forward.ins[maker]:
             return
         raise OverwrittenError(
-            f"{name!r} is given as the gradient of version {forward.version(value)} of {blob!r}, and is what the gradient "
-            f"of its version {forward.version(older)} would be called, which is another value.\nHistory of {blob!r}:\n"
+            f"{name!r} is given as the gradient of version {forward.version(value)} of {blob!r}, and is what the "
+            f"gradient of its version {forward.version(older)} would be called, which is another value.\n"
+            f"History of {blob!r}:\n"
             f"{forward.history(blob, walk.line_of)}\nGive the gradient another name, or ask with overwritten=\"save\".")
 
     def _may_overwrite(self, position: int, output: int, operand: int) -> bool:
@@ -236,7 +237,8 @@ class Verifier:
                 return False
             if forward.producer.get(older) == maker:  # one operator wrote the name twice
                 alike = declaration.outputs_alike
-                if alike is None or not alike(parse_arguments(declaration.argument_table, forward.ops[maker]), len(forward.ins[maker])):
+                arguments = parse_arguments(declaration.argument_table, forward.ops[maker])
+                if alike is None or not alike(arguments, len(forward.ins[maker])):
                     return False
             elif older not in forward.ins[maker] or not declaration.inplace_keeps_shape or not \
                     declaration.may_be_inplace(forward.ins[maker].index(older), forward.outs[maker].index(newer)):

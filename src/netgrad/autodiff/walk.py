@@ -1,8 +1,8 @@
 """The backward walk: from the last operator to the first, rules emit operators and cotangents add up.
 
-The walk never looks at names to find a gradient: cotangents belong to SSA values. Names are a policy on top, chosen to be
-Caffe2's: ``<blob>_grad`` for a gradient, ``_<name>_autosplit_<n>`` for further contributions to one blob. Where that policy
-lets two values that are both still needed share a name, the verifier changes one of them afterwards.
+The walk never looks at names to find a gradient: cotangents belong to SSA values. Names are a policy on top, chosen to
+be Caffe2's: ``<blob>_grad`` for a gradient, ``_<name>_autosplit_<n>`` for further contributions to one blob. Where that
+policy lets two values that are both still needed share a name, the verifier changes one of them afterwards.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from netgrad.autodiff.errors import IgnoredGradientWarning, MissingRuleError, de
 from netgrad.autodiff.forward import Forward
 from netgrad.autodiff.rule_context import Cotangent, RuleContext
 from netgrad.graph import registry
-from netgrad.graph.schema import counts, in_place
 from netgrad.graph.rules import Emits, GradientNotProvided, NoGradient, NoRule, pass_through
+from netgrad.graph.schema import counts, in_place
 
 _NOT_SEEN: Any = object()
 
@@ -184,8 +184,8 @@ class Walk:
     def run(self) -> None:
         """Visits every operator; raises one error for all that have no rule.
 
-        Compiled rules, which are nearly all, are applied here and not in a method of their own: a call for each operator
-        and the look-ups in it would cost a third as much again.
+        Compiled rules, which are nearly all, are applied here and not in a method of their own: a call for each
+        operator and the look-ups in it would cost a third as much again.
         """
         forward, names, gradients, pending, rebinds = (
             self.forward, self.names, self.gradients, self.pending, self.rebinds)
@@ -209,8 +209,8 @@ class Walk:
                 op, ins = ops[index], all_ins[index]
                 type = op.type
                 template = templates.get(type, _NOT_SEEN)
-                if template is _NOT_SEEN or template is not None and (
-                        template[0] != len(ins) or template[1] != len(outs)):
+                if template is _NOT_SEEN or (template is not None and (
+                        template[0] != len(ins) or template[1] != len(outs))):
                     template = templates[type] = self._template(type, len(ins), len(outs))
                 if template is not None:
                     for k in template.gradients:
@@ -220,7 +220,8 @@ class Walk:
                 if template is None:
                     self.ask(index, op, list(gos))
                 else:
-                    _, _, gradient_type, field, plain, operands, single, needed, targets, copy_arguments, left = template
+                    (_, _, gradient_type, field, plain, operands, single, needed, targets, copy_arguments,
+                     left) = template
                     picked = operands(ins + outs + gos)
                     made = []
                     for k in targets:
@@ -269,7 +270,9 @@ class Walk:
         rule = self._rule(type)
         if counts_of(type, num_inputs, num_outputs):
             return None  # asking it in the general way finds what is wrong
-        return compile_template(rule, num_inputs, num_outputs) if isinstance(rule, Emits) and self.wanted is None else None
+        if not isinstance(rule, Emits) or self.wanted is not None:
+            return None
+        return compile_template(rule, num_inputs, num_outputs)
 
     def _rule(self, type: str) -> Any:
         if type not in self._rules:
@@ -303,9 +306,9 @@ class Walk:
             rule(context)
         except GradientNotProvided as missing:
             name = context.output_name(missing.output)
-            self.refuse(index, op, f"it needs the gradient of its output {name!r}, to which nothing flows (the gradient is "
-                        f"not provided); add net.ZeroGradient({name!r}, []) before, or ask with overwritten=\"save\", "
-                        "which supplies zeros", mark)
+            self.refuse(index, op, f"it needs the gradient of its output {name!r}, to which nothing flows (the "
+                        f"gradient is not provided); add net.ZeroGradient({name!r}, []) before, or ask with "
+                        "overwritten=\"save\", which supplies zeros", mark)
             return
         except NoRule as reason:
             self.refuse(index, op, str(reason), mark)
@@ -350,9 +353,9 @@ class Walk:
                     continue
                 name = self.names[self.forward.outs[index][k]]
                 if slot.gradient_ignored:
-                    warnings.warn(f"{describe(op, index, self.line_of(index) if self.line_of else None)}: the gradient that "
-                                  f"flows into its output {name!r} is ignored, as in Caffe2", IgnoredGradientWarning,
-                                  stacklevel=2)
+                    line = self.line_of(index) if self.line_of else None
+                    warnings.warn(f"{describe(op, index, line)}: the gradient that flows into its output {name!r} is "
+                                  "ignored, as in Caffe2", IgnoredGradientWarning, stacklevel=2)
                     continue
                 self.problems.append(
                     f"no gradient for {describe(op, index, self.line_of(index) if self.line_of else None)}: a gradient "
@@ -402,12 +405,11 @@ class Walk:
     # what came of it
 
     def gradient_map(self) -> dict[str, Cotangent]:
-        """Blob name -> gradient: of several versions the oldest that has one, unless an in-place operator stopped it."""
+        """Blob name -> gradient: of several versions the oldest with one, unless an in-place operator stopped it."""
         found: dict[str, Cotangent] = {}
         names, gradients, barriers = self.names, self.gradients, self.barriers
-        if not barriers and not self.forward.rebinds:
-            if self.wanted is None:
-                return {names[v]: g for v, g in enumerate(gradients) if g is not None}
+        if not barriers and not self.forward.rebinds and self.wanted is None:
+            return {names[v]: g for v, g in enumerate(gradients) if g is not None}
         for value in range(self.forward.size - 1, -1, -1):
             if gradients[value] is not None:
                 found[names[value]] = gradients[value]

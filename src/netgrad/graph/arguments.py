@@ -131,7 +131,7 @@ class DType(Arg):
             from netgrad.proto import caffe2_pb2
 
             name = _text(argument.s).upper()
-            if name in caffe2_pb2.TensorProto.DataType.keys():
+            if name in caffe2_pb2.TensorProto.DataType.keys():  # noqa: SIM118 (no dictionary)
                 return int(caffe2_pb2.TensorProto.DataType.Value(name))
             raise ValueError(f"holds the unknown data type {name!r}")
         return int(_scalar(argument, ("i", "f"), _whole))
@@ -209,7 +209,7 @@ def value_of(argument: Any) -> Any:
     return None
 
 
-#: Arguments that brew and old scripts put on every operator; they steer engines that exist no more and mean nothing here.
+#: Arguments that brew and old scripts put on every operator; they steer engines that are gone and mean nothing here.
 UNIVERSAL = frozenset({
     "order", "use_cudnn", "cudnn_exhaustive_search", "ws_nbytes_limit", "exhaustive_search", "deterministic",
     "shared_buffer", "float16_compute", "is_test", "engine", "use_grad_hack", "net_position", "debug_info",

@@ -7,7 +7,7 @@ no instances.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -89,7 +89,7 @@ def multiple_of(n: int, least: int = 0) -> Arity:
 ANY_PAIR = frozenset({(-1, -1)})
 
 
-def _arity(slots: tuple[In | Out, ...]) -> Arity:
+def _arity(slots: Sequence[In | Out]) -> Arity:
     variadic = [s for s in slots if s.variadic]
     least = sum(not s.optional for s in slots)
     if not variadic:

@@ -1,8 +1,8 @@
 """The language of gradient rules: how a declaration says which operators make its derivative.
 
-Most rules emit one operator with fixed inputs and outputs; `emits` states those in a line and the backward walk compiles
-them. A rule with choices is a function of a `Rule`, which hands out references to forward values, cotangents and input
-gradients. References are opaque: the walk decides names, so that a rule can be redirected without knowing it.
+Most rules emit one operator with fixed inputs and outputs; `emits` states those in a line, and the backward walk
+compiles them. A rule with choices is a function of a `Rule`, which hands out references to forward values, cotangents
+and input gradients. References are opaque: the walk decides names, so that a rule can be redirected without knowing it.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Rule(Protocol):
 
     @property
     def in_pass(self) -> bool:
-        """Whether the rule is applied within a backward pass, where lost values are noticed, or to one operator alone."""
+        """Whether the rule is applied within a backward pass, where lost values are noticed, or to one operator."""
 
     def arg(self, name: str, default: Any = None) -> Any:
         """The value of an argument of the forward operator, as Python; ``default`` when it is absent."""
@@ -61,7 +61,7 @@ class Rule(Protocol):
         """The value that the operator wrote to output k."""
 
     def GO(self, k: int) -> Ref:
-        """The dense gradient of output k; without one the use is refused (or zeros are supplied, if the caller asked)."""
+        """The dense gradient of output k; without one the use is refused (or zeros are supplied, if asked for)."""
 
     def GO_or_zeros(self, k: int) -> Ref:
         """The dense gradient of output k; zeros when there is none (Split, where leaving it out would be wrong)."""
@@ -110,7 +110,7 @@ RuleFunction = Callable[[Rule], None]
 
 @dataclass(frozen=True)
 class Emits:
-    """A rule that emits one operator. References are (kind, k) with kind among I, O, GO for inputs and GI, O for outputs."""
+    """A rule that emits one operator. References are (kind, k): kind I, O, GO for inputs and GI, O for outputs."""
 
     type: str
     inputs: tuple[tuple[str, int], ...]

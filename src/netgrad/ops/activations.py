@@ -7,7 +7,7 @@ from typing import Any
 
 from netgrad.graph.arguments import Bool, Float, Int, Str
 from netgrad.graph.declaration import In, Operator, Out
-from netgrad.graph.rules import Rule, emits
+from netgrad.graph.rules import emits
 from netgrad.graph.shapes import TensorType, same_as
 from netgrad.ops._arrays import canonical_axis, rows
 from netgrad.ops._broadcasting import expect_like, fold

@@ -65,7 +65,7 @@ class _Convolution(Operator, abstract=True):
         filters = None
         if filter.rank is not None:
             filters, _depth, known = split_dims(filter, order)
-            kernel = None if None in known else known
+            kernel = None if None in known else [n for n in known if n is not None]
         window = Window.declared(arguments, len(sizes), kernel)
         return X.with_dims(join_dims(batch, filters, window.out_dims(sizes), order))
 
@@ -176,7 +176,7 @@ def _transposed(get: Any, sizes: Any, kernel: Any) -> Placed:
     adj = adj * rank if len(adj) == 1 else adj
     if len(adj) != rank or any(a < 0 or a >= max(s, 2) for a, s in zip(adj, window.stride, strict=False)):
         raise ValueError(f"adjs {adj} must be {rank} numbers smaller than the strides {window.stride}")
-    out = tuple(None if n is None else (n - 1) * s + k + a - h - t for n, s, k, a, h, t in zip(
+    out: tuple[Any, ...] = tuple(None if n is None else (n - 1) * s + k + a - h - t for n, s, k, a, h, t in zip(
         sizes, window.stride, window.kernel, adj, window.pads[:rank], window.pads[rank:], strict=True))
     if any(o is not None and o < 1 for o in out):
         raise ShapeError(f"the output would have sizes {out}: padding {window.pads} is too large")

@@ -274,8 +274,7 @@ class SpatialNarrowAs(Operator):
     gradient = emits("SpatialNarrowAsGradient", "I0 I1 GO0", "GI0")
 
     def shape(A: TensorType, B: TensorType) -> TensorType:
-        known = A.dims is not None and B.dims is not None
-        return A.with_dims((*A.dims[:-2], *B.dims[-2:]) if known else None)
+        return A.with_dims(None if A.dims is None or B.dims is None else (*A.dims[:-2], *B.dims[-2:]))
 
     def kernel(xp: Any, A: Any, B: Any) -> Any:
         if B.ndim < 2 or A.ndim < 2 or B.shape[-2] > A.shape[-2] or B.shape[-1] > A.shape[-1]:

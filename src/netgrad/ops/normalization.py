@@ -177,8 +177,8 @@ class InstanceNorm(Operator):
     inplace_keeps_shape = True
 
     def shape(input: TensorType, scale: TensorType, *_: TensorType, **__: Any) -> tuple[TensorType, ...]:
-        known = input.dims is not None and scale.dims is not None
-        statistics = input.with_dims((input.dims[0], scale.dims[0]) if known else None)
+        known = None if input.dims is None or scale.dims is None else (input.dims[0], scale.dims[0])
+        statistics = input.with_dims(known)
         return input, statistics, statistics
 
     def kernel(xp: Any, input: Any, scale: Any, bias: Any, *, epsilon: float, order: str) -> Any:
