@@ -348,7 +348,10 @@ class SequenceMask(Operator):
         return xp.where(stays, input, xp.full_like(input, 0.0 if grad else fill_val))
 
     def gradient(op: Rule) -> None:
-        op.emit("SequenceMask", [op.GO(0), *(op.I(k) for k in range(1, op.num_inputs))], [op.GI(0)], grad=True)
+        op.copy_arguments = False  # in Caffe2 they stand before `grad`
+        forward = {name: op.arg(name) for name in op.argument_names() if name != "grad"}
+        op.emit("SequenceMask", [op.GO(0), *(op.I(k) for k in range(1, op.num_inputs))], [op.GI(0)], **forward,
+                grad=True)
 
 
 _TRIANGLES: dict[str, Any] = {
