@@ -160,10 +160,10 @@ def _unknown(name: str, role: str, known: Iterable[str]) -> UnknownBlobError:
 
 def _check_stops(forward: Forward) -> None:
     """A StopGradient whose output's name no operator reads stops nothing, and was surely meant to."""
-    unread = [index for index, row in enumerate(forward.outs) if row and row[0] not in forward.uses]
-    stops = [index for index in unread if forward.ops[index].type == "StopGradient"]
+    stops = [forward.producer[value] for value in forward.unread
+             if forward.types[forward.producer[value]] == "StopGradient"] if "StopGradient" in forward.types else []
     if stops:
-        read = {forward.names[v] for v in forward.uses}
+        read = {forward.names[v] for row in forward.ins for v in row}
         for index in stops:
             op = forward.ops[index]
             if op.output[0] not in read:
@@ -449,13 +449,12 @@ def add_gradient_operators(net: Any, ys: Ys, *, skip: int = 0, wrt: Iterable[Any
     """
     with _no_collection():
         proto = net.Proto()
-        ops = proto.op[skip:] if skip else proto.op[:]
+        ops = proto.op[skip:] if skip else proto.op
         protected: Iterable[str] = proto.external_input[:]
         if skip:
             protected = {*protected, *(name for op in proto.op[:skip] for name in (*op.input, *op.output))}
         backward = build(ops, ys, wrt=wrt, overwritten=overwritten, share_results=share_results,
                          protected=protected, line_of=_line_finder(net, skip))
-        del ops
         _append(net, backward, skip)
     return GradientMap(backward, explain=_explainer(net))
 

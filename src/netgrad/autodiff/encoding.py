@@ -17,6 +17,8 @@ _INPUT, _OUTPUT, _TYPE, _ARG, _DEVICE, _ENGINE = "\x0a", "\x12", "\x22", "\x2a",
 IS_GRADIENT = "\x48\x01"
 _EMPTY_NAME = "\x1a\x00"
 _NET_OP = "\x12"
+#: operators encoded at a time: what they take stays in the cache
+_BLOCK = 1024
 
 
 class Emitted:
@@ -165,9 +167,13 @@ def encode(emitted: Emitted, names: Sequence[str]) -> bytes:
     """The operators as the wire format of a NetDef that holds nothing else."""
     if not names or max(map(len, names)) > 127 or not "".join(names).isascii():
         return _encode_any(emitted, list(map(sized, names)))
+    blocks: list[bytes] = []
     chunks: list[str] = []
     add = chunks.append
     for inputs, outputs, rest in zip(emitted.inputs, emitted.outputs, emitted.rests):
+        if len(chunks) == _BLOCK:
+            blocks.append("".join(chunks).encode("latin-1"))
+            chunks.clear()
         count = len(outputs)  # the commonest counts are spelled out: they take half of the time that way
         if count == 1:
             name = names[outputs[0]]
@@ -192,7 +198,8 @@ def encode(emitted: Emitted, names: Sequence[str]) -> bytes:
         add(f"{_NET_OP}{chr(size)}{text}" if size < 128 else
             f"{_NET_OP}{chr(size & 127 | 128)}{chr(size >> 7)}{text}" if size < 16384 else
             _NET_OP + varint(size) + text)
-    return "".join(chunks).encode("latin-1")
+    blocks.append("".join(chunks).encode("latin-1"))
+    return b"".join(blocks)
 
 
 def _encode_any(emitted: Emitted, coded: Sequence[str]) -> bytes:

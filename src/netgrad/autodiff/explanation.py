@@ -122,8 +122,8 @@ def _targets(ops: Sequence[Any], start: int, forward: Forward, ys: Any) -> dict[
 
 def _losses(forward: Forward) -> list[str]:
     """Outputs that nothing reads, of operators that have a gradient; all that nothing reads if there are none."""
-    last = [v for row in forward.outs for v in row if v not in forward.uses]
-    usable = [v for v in last if not isinstance(python_rules.find(forward.ops[forward.producer[v]].type),
+    last = [v for row in forward.outs for v in row if v in forward.unread]
+    usable = [v for v in last if not isinstance(python_rules.find(forward.types[forward.producer[v]]),
                                                 (Forbidden, NoGradient, NoneType))]
     return [forward.names[v] for v in usable or last]
 
@@ -177,7 +177,7 @@ class _Explainer:
                 return path[::-1], ends
             for index in readers.get(value, ()):
                 outs = forward.outs[index]
-                if isinstance(python_rules.find(forward.ops[index].type), NoGradient):
+                if isinstance(python_rules.find(forward.types[index]), NoGradient):
                     if any(v in reaches for v in outs):
                         ends.append(f"{self._describe(index)}: no gradient passes through it")
                     continue
@@ -202,7 +202,7 @@ class _Explainer:
 
     def _cure(self, path: list[int]) -> str:
         for index in path:
-            type = self.forward.ops[index].type
+            type = self.forward.types[index]
             rule = python_rules.find(type)
             if rule is None or isinstance(rule, Forbidden):
                 near = "" if registry.find(type) else f" or correct the type ({', '.join(registry.close_names(type))})"

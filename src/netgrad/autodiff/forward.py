@@ -6,10 +6,9 @@ The backward walk appends its own values to the same list, so that one table say
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from functools import cached_property
-from itertools import chain
+from sys import intern
 from typing import Any
 
 
@@ -20,8 +19,11 @@ class Forward:
         ops: the OperatorDefs.
         names: name of each value.
         ins, outs: values that each operator reads and writes.
+        types: the operators' types.
+        plain: whether an operator has neither arguments nor device nor engine. (All that is needed of an ordinary one is
+            read here, while it is at hand.)
         current: the value that each name holds in the end.
-        uses: value -> how many times it is read (an operator that reads it twice counts twice).
+        unread: values that no operator reads.
         shared: values that are read more than once.
         rebinds: operators that write a name which had a value before.
         older: value -> the value that its name held before it was written.
@@ -32,21 +34,28 @@ class Forward:
         current: dict[str, int] = {}
         ins: list[tuple[int, ...]] = []
         outs: list[tuple[int, ...]] = []
+        types: list[str] = []
+        plain: list[bool] = []
+        unread: set[int] = set()
+        shared: set[int] = set()
         rebinds: list[int] = []
         older: dict[int, int] = {}
         find, name_it = current.get, names.append
         count = 0
         for index, op in enumerate(ops):
-            read = op.input[:]
-            row: tuple[Any, ...] = tuple(map(find, read))
-            if None in row:
-                for name in read:
-                    if name not in current:
-                        current[name] = count
-                        count += 1
-                        name_it(name)
-                row = tuple(map(find, read))
-            ins.append(row)
+            row = []
+            for name in op.input[:]:
+                value = find(name)
+                if value is None:
+                    value = current[name] = count
+                    count += 1
+                    name_it(name)
+                elif value in unread:
+                    unread.remove(value)
+                else:
+                    shared.add(value)
+                row.append(value)
+            ins.append(tuple(row))
             first = count
             for name in op.output[:]:
                 before = find(name)
@@ -54,17 +63,21 @@ class Forward:
                     rebinds.append(index)
                     older[count] = before
                 current[name] = count
+                unread.add(count)
                 count += 1
                 name_it(name)
             outs.append((first,) if count == first + 1 else tuple(range(first, count)))
+            types.append(intern(op.type))
+            plain.append(not (op.engine or op.HasField("device_option") or len(op.arg)))
         self.ops = ops
         self.names = names
         self.ins = ins
         self.outs = outs
+        self.types = types
+        self.plain = plain
         self.current = current
-        self.uses = Counter(chain.from_iterable(ins))
-        some_are = len(self.uses) < self.uses.total()
-        self.shared = {value for value, uses in self.uses.items() if uses > 1} if some_are else set()
+        self.unread = unread
+        self.shared = shared
         self.rebinds = rebinds
         self.older = older
         #: number of forward values; larger numbers are the backward pass's

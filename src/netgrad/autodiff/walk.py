@@ -167,7 +167,7 @@ class Walk:
             self.unwanted = self.new_value("")
         for value, gradient, filled, device in initial:
             self.has_devices |= device is not None
-            if value in forward.uses:
+            if value not in forward.unread:
                 self.pending.setdefault(value, []).append(Contribution(gradient, filled, device))
             self.gradients[value] = gradient
 
@@ -189,7 +189,7 @@ class Walk:
         """
         forward, names, gradients, pending, rebinds = (
             self.forward, self.names, self.gradients, self.pending, self.rebinds)
-        ops, all_ins, all_outs = forward.ops, forward.ins, forward.outs
+        types, all_plain, all_ins, all_outs = forward.types, forward.plain, forward.ins, forward.outs
         several = forward.shared | pending.keys()
         closes = forward.first_users(several)
         templates: dict[str, Template | None] = {}
@@ -197,17 +197,16 @@ class Walk:
         add_type, add_inputs, add_outputs, add_rest, add_origin = (
             emitted.types.append, emitted.inputs.append, emitted.outputs.append, emitted.rests.append,
             emitted.origins.append)
-        for index in range(len(ops) - 1, -1, -1):
+        for index in range(len(types) - 1, -1, -1):
             outs = all_outs[index]
             if len(outs) == 1:
                 gos = (gradients[outs[0]],)
                 live = gos[0] is not None
             else:
                 gos = tuple([gradients[value] for value in outs])
-                live = any(g is not None for g in gos) or (not gos and ops[index].type == "ZeroGradient")
+                live = any(g is not None for g in gos) or (not gos and types[index] == "ZeroGradient")
             if live:
-                op, ins = ops[index], all_ins[index]
-                type = op.type
+                ins, type = all_ins[index], types[index]
                 template = templates.get(type, _NOT_SEEN)
                 if template is _NOT_SEEN or (template is not None and (
                         template[0] != len(ins) or template[1] != len(outs))):
@@ -218,9 +217,9 @@ class Walk:
                             template = None
                             break
                 if template is None:
-                    self.ask(index, op, list(gos))
+                    self.ask(index, list(gos))
                 else:
-                    (_, _, gradient_type, field, plain, operands, single, needed, targets, copy_arguments,
+                    (_, _, gradient_type, field, rest, operands, single, needed, targets, copy_arguments,
                      left) = template
                     picked = operands(ins + outs + gos)
                     made = []
@@ -231,16 +230,15 @@ class Walk:
                         made.append(new)
                         if value in several:
                             pending.setdefault(value, []).append((new, True, index))  # type: ignore[arg-type]
-                    rest = plain
-                    if op.engine or op.HasField("device_option") or (copy_arguments and len(op.arg)):
-                        rest = field + self.copied(op, copy_arguments) + is_gradient
+                    if not all_plain[index]:
+                        rest = field + self.copied(forward.ops[index], copy_arguments) + is_gradient
                     add_type(gradient_type)
                     add_inputs([picked] if single else picked)
                     add_outputs(made)
                     add_rest(rest)
                     add_origin(index)
                     if len(outs) > 1:
-                        self.check_used(index, op, gos, needed)
+                        self.check_used(index, gos, needed)
                     if left:
                         if index in rebinds:
                             self.mark_barriers(index, [ins[k] for k in left])
@@ -279,9 +277,10 @@ class Walk:
             self._rules[type] = python_rules.find(type)
         return self._rules[type]
 
-    def ask(self, index: int, op: Any, gos: list[Cotangent | None]) -> None:
+    def ask(self, index: int, gos: list[Cotangent | None]) -> None:
         """Asks one operator for its gradient operators through the general form of a rule."""
         forward, wanted = self.forward, self.wanted
+        op = forward.ops[index]
         rule = self._rule(op.type)
         ins = forward.ins[index]
         if wanted is not None and not any(wanted[v] for v in ins):
@@ -316,7 +315,7 @@ class Walk:
         gradients = context.finish()
         self.emitted.extend(context.emitted)
         if not isinstance(rule, NoGradient):
-            self.check_used(index, op, [g if h else None for g, h in zip(gos, had)], context.used)
+            self.check_used(index, [g if h else None for g, h in zip(gos, had)], context.used)
         for k, gradient, computed, device in gradients:
             self.contribute(ins[k], Contribution(gradient, computed, device))
         if index in self.rebinds:
@@ -343,10 +342,11 @@ class Walk:
         self.problems.append(f"no gradient for {describe(op, index, self.line_of(index) if self.line_of else None)}: "
                              f"{reason}")
 
-    def check_used(self, index: int, op: Any, gos: Sequence[Cotangent | None], used: Iterable[int]) -> None:
+    def check_used(self, index: int, gos: Sequence[Cotangent | None], used: Iterable[int]) -> None:
         """A gradient that reaches an output which the rule ignores would be lost without a word: refused."""
         for k, gradient in enumerate(gos):
             if gradient is not None and k not in used:
+                op = self.forward.ops[index]
                 declaration = registry.find(op.type)
                 slot = declaration.slot(declaration.outputs, k) if declaration is not None else None
                 if slot is None or not slot.differentiable:
