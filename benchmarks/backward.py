@@ -2,10 +2,10 @@
 
     python benchmarks/backward.py [--rounds 9] [--operators 20000]
 
-Counted are AddGradientOperators and SerializeToString. Where they are installed, onnx-ad (an ONNX model into the ONNX
-model of its derivative) and JAX (``make_jaxpr(grad(f))``) derive a chain of the same kind, on fewer operators since it
-takes longer. Runs are interleaved, medians compared: machines drift, ratios do not. The bound is 4 for the chain and the
-fan, 10 ms for the Concat.
+Counted are AddGradientOperators and SerializeToString. Where they are installed, onnx-ad (an ONNX model into the
+ONNX model of its derivative) and JAX (``make_jaxpr(grad(f))``) derive a chain of the same kind, of fewer operators.
+Runs are interleaved and medians compared: machines drift, ratios do not. The bound is 4 for the chain and the fan,
+10 ms for the Concat.
 """
 
 from __future__ import annotations

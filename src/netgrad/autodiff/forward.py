@@ -20,8 +20,8 @@ class Forward:
         names: name of each value.
         ins, outs: values that each operator reads and writes.
         types: the operators' types.
-        plain: whether an operator has neither arguments nor device nor engine. (All that is needed of an ordinary one is
-            read here, while it is at hand.)
+        plain: whether an operator has neither arguments nor device nor engine. (All that is needed of an ordinary one
+            is read here, while it is at hand.)
         current: the value that each name holds in the end.
         unread: values that no operator reads.
         shared: values that are read more than once.
