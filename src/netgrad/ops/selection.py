@@ -42,7 +42,7 @@ class TopK(Operator):
         return (X.with_dims(dims), TensorType("int64", tuple(dims)),
                 TensorType("int64", (math.prod(known) if len(known) == len(dims) else None,)))
 
-    def kernel(xp: Any, X: Any, k: Any, *, k_argument: int, axis: int) -> Any:
+    def kernel(xp: Any, X: Any, k: Any, *, k_argument: int, axis: int, op: Any) -> Any:
         wanted = k_argument if k is None else int(xp.reshape(k, ()))
         if wanted < 1:
             raise ValueError(f"k must be at least 1, found {wanted}; give it as argument or second input")
@@ -50,17 +50,19 @@ class TopK(Operator):
         rows = xp.moveaxis(X, axis, -1)
         size = rows.shape[-1]
         found = min(wanted, size)
-        order = xp.argsort(rows, axis=-1, descending=True, stable=True)[..., :found]
+        order = as_index(xp, xp.argsort(rows, axis=-1, descending=True, stable=True)[..., :found])
         values = xp.take_along_axis(rows, order, axis=-1)
-        flat = xp.moveaxis(xp.reshape(arange_like(xp, math.prod(X.shape), X), X.shape), axis, -1)
-        flat = xp.take_along_axis(flat, order, axis=-1)
-        if found < wanted:
-            missing = (*order.shape[:-1], wanted - found)
-            none = xp.full(missing, -1, dtype=xp.int64, device=X.device)
-            values = xp.concat([values, xp.zeros(missing, dtype=X.dtype, device=X.device)], axis=-1)
-            order, flat = xp.concat([as_index(xp, order), none], axis=-1), xp.concat([flat, none], axis=-1)
-        return (xp.moveaxis(values, -1, axis), xp.moveaxis(as_index(xp, order), -1, axis),
-                xp.reshape(xp.moveaxis(flat, -1, axis), (-1,)))
+        missing = (*order.shape[:-1], wanted - found)
+        none = xp.full(missing, -1, dtype=xp.int64, device=X.device)
+
+        def filled(chosen: Any, filler: Any) -> Any:
+            return xp.moveaxis(chosen if found == wanted else xp.concat([chosen, filler], axis=-1), -1, axis)
+
+        results = (filled(values, xp.zeros(missing, dtype=X.dtype, device=X.device)), filled(order, none))
+        if not op.wants(2):
+            return results
+        places = xp.moveaxis(xp.reshape(arange_like(xp, math.prod(X.shape), X), X.shape), axis, -1)
+        return *results, xp.reshape(filled(xp.take_along_axis(places, order, axis=-1), none), (-1,))
 
 
 class TopKGradient(Operator):
