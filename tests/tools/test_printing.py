@@ -64,7 +64,7 @@ def test_nets_among_the_arguments_are_printed_below_their_operator():
     proto = caffe2_pb2.NetDef(name="outer")
     proto.op.add(type="If", input=["c"]).arg.add(name="then_net").n.CopyFrom(inner.Proto())
     lines = format_net(proto).splitlines()
-    assert "then_net=<net inner: 1 operators>" in lines[1]
+    assert f"then_net=<net {inner.Name()}: 1 operators>" in lines[1]
     assert lines[2].strip() == "then_net:" and lines[-1].strip() == "0  y = Relu(x)"
 
 
