@@ -178,7 +178,8 @@ def test_a_file_beyond_the_limit_is_not_read(tmp_path):
     program = f"import netgrad.proto as p\ntry: p.read_net({str(path)!r})\nexcept p.FormatError: pass\n"
     program += "print(open('/proc/self/status').read())"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    peak = next(line for line in done.stdout.splitlines() if line.startswith("VmHWM"))  # getrusage's is the parent's, too
+    # not getrusage's, which remembers the parent's
+    peak = next(line for line in done.stdout.splitlines() if line.startswith("VmHWM"))
     assert int(peak.split()[1]) < 200 << 10
 
 
