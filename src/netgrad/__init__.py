@@ -25,13 +25,27 @@ from netgrad._version import __version__
 
 if TYPE_CHECKING:
     from netgrad.api import Workspace, backward, check, explain, load, save, seed, verify
+    from netgrad.graph.arguments import Bool, DType, Float, Floats, Int, Ints, Str, Strs
+    from netgrad.graph.declaration import In, Operator, Out
+    from netgrad.graph.function_operators import operator
     from netgrad.graph.net import Net
+    from netgrad.graph.rules import Rule, emits, forbidden, no_gradient, pass_through
+    from netgrad.graph.shapes import TensorType, data_dependent, same_as
     from netgrad.tools.console import show
 
-__all__ = ["Net", "Workspace", "__version__", "backward", "check", "explain", "load", "save", "seed", "show",
-           "verify"]
+__all__ = ["Bool", "DType", "Float", "Floats", "In", "Int", "Ints", "Net", "Operator", "Out", "Rule", "Str", "Strs",
+           "TensorType", "Workspace", "__version__", "backward", "check", "data_dependent", "emits", "explain",
+           "forbidden", "load", "no_gradient", "operator", "pass_through", "same_as", "save", "seed", "show", "verify"]
 
-_OWNERS = {"Net": "netgrad.graph.net", "show": "netgrad.tools.console"}
+_OWNERS = {name: owner for owner, names in {
+    "netgrad.graph.arguments": "Bool DType Float Floats Int Ints Str Strs",
+    "netgrad.graph.declaration": "In Operator Out",
+    "netgrad.graph.function_operators": "operator",
+    "netgrad.graph.net": "Net",
+    "netgrad.graph.rules": "Rule emits forbidden no_gradient pass_through",
+    "netgrad.graph.shapes": "TensorType data_dependent same_as",
+    "netgrad.tools.console": "show",
+}.items() for name in names.split()}
 
 
 def __getattr__(name: str) -> Any:

@@ -94,6 +94,8 @@ def _text(value: bytes) -> str:
 
 
 class Int(Arg):
+    """An integer."""
+
     kind = "an integer"
 
     def convert(self, argument: Any) -> int:
@@ -101,6 +103,8 @@ class Int(Arg):
 
 
 class Bool(Arg):
+    """A truth value."""
+
     kind = "a truth value"
 
     def convert(self, argument: Any) -> bool:
@@ -108,6 +112,8 @@ class Bool(Arg):
 
 
 class Float(Arg):
+    """A number."""
+
     kind = "a number"
 
     def convert(self, argument: Any) -> float:
@@ -115,6 +121,8 @@ class Float(Arg):
 
 
 class Str(Arg):
+    """A string."""
+
     kind = "a string"
 
     def convert(self, argument: Any) -> str:
@@ -138,6 +146,8 @@ class DType(Arg):
 
 
 class Ints(Arg):
+    """A list of integers."""
+
     kind = "a list of integers"
 
     def convert(self, argument: Any) -> list[int]:
@@ -145,6 +155,8 @@ class Ints(Arg):
 
 
 class Floats(Arg):
+    """A list of numbers."""
+
     kind = "a list of numbers"
 
     def convert(self, argument: Any) -> list[float]:
@@ -152,6 +164,8 @@ class Floats(Arg):
 
 
 class Strs(Arg):
+    """A list of strings."""
+
     kind = "a list of strings"
 
     def convert(self, argument: Any) -> list[str]:

@@ -154,7 +154,8 @@ class Operator:
     # derived
     argument_table: ClassVar[Mapping[str, Arg]] = {}
 
-    def __init_subclass__(cls, abstract: bool = False, **kwargs: Any) -> None:
+    def __init_subclass__(cls, abstract: bool = False, replace: bool = False, **kwargs: Any) -> None:
+        """Registers the class, unless it is ``abstract``. ``replace``: it may stand over a built-in operator."""
         super().__init_subclass__(**kwargs)
         for name in ("kernel", "gradient", "tangent", "onnx", "shape", "shape_only", "outputs_alike",
                      "num_inputs_outputs"):
@@ -176,7 +177,7 @@ class Operator:
         if cls.inplace_keeps_shape is None:
             cls.inplace_keeps_shape = bool(getattr(cls.shape, "keeps_shape", False))
         cls.argument_table = {a.name: a for a in cls.arguments}
-        registry.register(cls)
+        registry.register(cls, replace)
 
     @classmethod
     def _defined(cls, name: str) -> int:

@@ -188,6 +188,7 @@ class Forbidden:
 
 
 def forbidden(reason: str = Forbidden.reason) -> Forbidden:
+    """The rule of an operator whose gradient nobody should ask for, and why."""
     return Forbidden(reason)
 
 

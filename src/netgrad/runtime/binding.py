@@ -168,7 +168,7 @@ def _find(definition: caffe2_pb2.OperatorDef) -> type[Operator]:
 
 def _kernel(declaration: type[Operator], backend: Backend, definition: caffe2_pb2.OperatorDef,
             preferred: Iterable[str]) -> Callable[..., Any]:
-    if not declaration.host:
+    if not declaration.host and not registry.is_replaced(declaration.type):
         for engine in definition.engine.split(",") if definition.engine else preferred:
             if (kernel := backend.overrides.find(declaration.type, engine)) is not None:
                 return kernel

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from netgrad.graph import scope
+from netgrad.graph.lazy_imports import TriggerLazyImport
 from netgrad.proto import caffe2_pb2
 from netgrad.runtime import backends
 from netgrad.runtime.backends import Backend
@@ -186,6 +187,7 @@ class Workspace:
 
         Raises `NetExists`, or the `OperatorError` of the first operator that cannot be made.
         """
+        TriggerLazyImport()
         if isinstance(net, str):
             raise TypeError(f"expected a net, found the string {net!r}")
         definition = caffe2_pb2.NetDef()
