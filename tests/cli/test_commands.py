@@ -274,6 +274,14 @@ def test_run_executes_no_pickles(command, line):
     assert err.startswith("netgrad: x.npy: expected an array in NumPy's .npy format")
 
 
+def test_demo_runs_and_leaves_its_files(command):
+    status, out, err = command("demo", "--epochs", 1, "-o", "there", "--backend", "numpy")
+    assert (status, err) == (0, "")
+    assert "\x1b" not in out and "FCGradient(" in out
+    assert {"train_net.pb", "net.svg", "training_curve.png"} <= set(os.listdir("there"))
+    assert command("verify", "there/train_net.pb")[0] == 0
+
+
 # the catalogue
 
 
