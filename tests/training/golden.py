@@ -1,5 +1,9 @@
 """Models that netgrad and the real Caffe2 have to build alike; `make_golden.py` asks the real one."""
 
+from collections import namedtuple
+
+WeightScale = namedtuple("WeightScale", "stepsize upper_bound_iter scale to_aux")
+
 
 def layers(brew, core, model_helper, optimizer):
     """One of each helper, every one on the blob it fits."""
@@ -74,6 +78,13 @@ def embedding(brew, core, model_helper):
     return model, loss
 
 
+def table_alone(brew, core, model_helper):
+    model = model_helper.ModelHelper("table")
+    table = model.param_init_net.UniformFill([], "table", shape=[10, 4])
+    model.AddParameter(table)
+    return model, model.net.AveragedLoss(model.net.Gather([table, "ids"], "rows"), "loss")
+
+
 def _trained(make, build):
     def model(brew, core, model_helper, optimizer):
         model, loss = make(brew, core, model_helper)
@@ -122,6 +133,8 @@ _BUILT = {
     "sparse_adam": (embedding, "build_adam", 0.1, {"sparse_dedup_aggregator": "sum"}),
     "sparse_adam_adaptive": (embedding, "build_adam", 0.1, {"use_lr_adaption": True}),
     "sparse_adagrad": (embedding, "build_adagrad", 0.1, {"sparse_dedup_aggregator": "sum"}),
+    "adagrad_counted": (table_alone, "build_adagrad", 0.1, {"rowWise": True, "counter_halflife": 5}),
+    "adagrad_scaled": (classifier, "build_adagrad", 0.1, {"weight_scale": WeightScale(3, 9, 0.5, True)}),
 }
 for _name, (_make, _build, _rate, _options) in _BUILT.items():
     MODELS[_name] = _trained(_make, lambda m, o, b=_build, r=_rate, k=_options: getattr(o, b)(m, r, **k))

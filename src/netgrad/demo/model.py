@@ -15,8 +15,8 @@ from netgrad.training.model_helper import ModelHelper
 from netgrad.training.optimizers.build import build_adam
 
 BATCH = 48
-RATE = 0.003
-DECAY = 0.9
+RATE = 0.004
+DECAY = 0.8
 
 
 def add_layers(model: ModelHelper, image: str, is_test: bool) -> BlobReference:

@@ -27,7 +27,7 @@ from netgrad.tools.drawing import save_drawing
 from netgrad.tools.printing import operator_lines
 from netgrad.training.model_helper import ModelHelper
 
-EPOCHS = 20
+EPOCHS = 12
 PICTURES_IN_A_ROW = 5
 INTERRUPTED = 130
 

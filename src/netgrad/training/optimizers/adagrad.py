@@ -5,8 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from netgrad.graph.operator import GradientSlice
+from netgrad.proto.caffe2_pb2 import TensorProto
 from netgrad.training.optimizers.base import Optimizer, known_shape, row_fill
 from netgrad.training.parameters import ParameterInfo
+
+_WITHOUT_OPERATOR = {"pruning_options": "MaskedAdagrad", "swa_options": "SWA", "ema_options": "EMA"}
 
 
 class AdagradOptimizer(Optimizer):
@@ -20,7 +23,9 @@ class AdagradOptimizer(Optimizer):
         sparse_dedup_aggregator: "sum" or "mean" joins repeated indices of a sparse gradient before the update.
         rowWise: one sum of squares per row; sparse gradients only.
         lars: the offset of layer-wise rate scaling, for dense gradients; None: none.
-        output_effective_lr, output_effective_lr_and_update: leave ``*_effective_lr`` (and ``*_update``) for inspection.
+        output_effective_lr, output_effective_lr_and_update: leave ``*_effective_lr`` (and ``*_update``) to look at.
+        weight_scale: an object with ``stepsize``, ``upper_bound_iter``, ``scale``, ``to_aux`` (operator WeightScale).
+        counter_halflife: if positive, counts how often rows are updated, for sparse gradients, with that half-life.
     """
 
     def __init__(
@@ -36,9 +41,16 @@ class AdagradOptimizer(Optimizer):
         lars: float | None = None,
         output_effective_lr: bool = False,
         output_effective_lr_and_update: bool = False,
+        weight_scale: Any = None,
+        counter_halflife: int = -1,
         **kwargs: Any,
     ) -> None:
         super().__init__()
+        for option, operator in _WITHOUT_OPERATOR.items():
+            if kwargs.pop(option, None):
+                raise ValueError(
+                    f"Adagrad: {option} needs operator {operator}, which no release of Caffe2 had; leave it out"
+                )
         self.alpha = alpha
         self.epsilon = epsilon
         self.decay = decay
@@ -50,6 +62,8 @@ class AdagradOptimizer(Optimizer):
         self.lars = lars
         self.output_effective_lr = output_effective_lr
         self.output_effective_lr_and_update = output_effective_lr_and_update
+        self.weight_scale = weight_scale
+        self.counter_halflife = counter_halflife
         self.init_kwargs = kwargs
 
     def _run(self, net: Any, param_init_net: Any, param_info: ParameterInfo) -> None:
@@ -57,23 +71,15 @@ class AdagradOptimizer(Optimizer):
         sparse = isinstance(grad, GradientSlice)
         if self.alpha <= 0:
             return
-        if sparse and self.decay != 1:
-            raise AssertionError(
-                f"Adagrad with decay={self.decay}: the gradient of {param_info.name!r} is sparse; decay is for "
-                "dense ones"
-            )
-        if self.rowWise and not sparse:
-            raise AssertionError(
-                f"Adagrad with rowWise=True: the gradient of {param_info.name!r} is dense; use rowWise=False for it"
-            )
+        self._check(param_info, sparse)
         self._clear_local_lr_multiplier()
         if self.lars is not None and not sparse:
-            if self.weight_decay:
-                raise AssertionError("Adagrad: lars does not work with weight_decay")
             self._add_lars(net, param_init_net, param_info, self.lars)
-        lr, _ = self.build_lr(
+        lr, iteration = self.build_lr(
             net, param_init_net, base_learning_rate=self.alpha, policy=self.policy, **self.init_kwargs
         )
+        if self.counter_halflife > 0:
+            self._aux_params.shared.append(iteration)
         if self.rowWise:
             squares = row_fill(param_init_net, param_info, "_avg_squared_sum")
         else:
@@ -87,17 +93,57 @@ class AdagradOptimizer(Optimizer):
         if self.weight_decay > 0 and (shape is None or len(shape) > 1):
             options["weight_decay"] = self.weight_decay
         options["engine"] = self.engine
-        outputs = [param, squares]
         if sparse:
+            counters = self._counters(param_init_net, param_info)
             grad = self.dedup(net, self.sparse_dedup_aggregator, grad)
-            write = net.RowWiseSparseAdagrad if self.rowWise else net.SparseAdagrad
-            write([param, squares, grad.indices, grad.values, lr], outputs, **options)
-            return
-        if self.output_effective_lr or self.output_effective_lr_and_update:
-            outputs.append(f"{param}_effective_lr")
-        if self.output_effective_lr_and_update:
-            outputs.append(f"{param}_update")
-        net.Adagrad([param, squares, grad, lr], outputs, **options)
+            update = net.RowWiseSparseAdagrad if self.rowWise else net.SparseAdagrad
+            update([param, squares, grad.indices, grad.values, lr], [param, squares], **options)
+            if counters:
+                net.RowWiseCounter(
+                    [*counters, grad.indices, iteration], counters, counter_halflife=self.counter_halflife
+                )
+        else:
+            outputs = [param, squares]
+            if self.output_effective_lr or self.output_effective_lr_and_update:
+                outputs.append(f"{param}_effective_lr")
+            if self.output_effective_lr_and_update:
+                outputs.append(f"{param}_update")
+            net.Adagrad([param, squares, grad, lr], outputs, **options)
+        if self.weight_scale:
+            self._scale(net, [param, squares] if self.weight_scale.to_aux else [param], iteration)
+
+    def _check(self, param_info: ParameterInfo, sparse: bool) -> None:
+        name = param_info.name
+        if sparse and self.decay != 1:
+            raise AssertionError(
+                f"Adagrad with decay={self.decay}: the gradient of {name!r} is sparse; decay is for dense ones"
+            )
+        if self.rowWise and not sparse:
+            raise AssertionError(
+                f"Adagrad with rowWise=True: the gradient of {name!r} is dense; use rowWise=False for it"
+            )
+        if self.lars is not None and self.weight_decay:
+            raise AssertionError("Adagrad: lars does not work with weight_decay")
+
+    def _counters(self, param_init_net: Any, param_info: ParameterInfo) -> list[Any]:
+        """When each row was updated last, and how often; nothing without a half-life."""
+        if self.counter_halflife <= 0:
+            return []
+        count = row_fill(param_init_net, param_info, "_update_counter", dtype=TensorProto.DOUBLE)
+        last = row_fill(param_init_net, param_info, "_prev_update_iter", value=0, dtype=TensorProto.INT64)
+        self._aux_params.local.extend([count, last])
+        return [last, count]
+
+    def _scale(self, net: Any, blobs: list[Any], iteration: Any) -> None:
+        scale = self.weight_scale
+        for blob in blobs:
+            net.WeightScale(
+                [blob, iteration],
+                [blob],
+                stepsize=scale.stepsize,
+                upper_bound_iter=scale.upper_bound_iter,
+                scale=float(scale.scale),
+            )
 
     def scale_learning_rate(self, scale: float) -> None:
         self.alpha *= scale

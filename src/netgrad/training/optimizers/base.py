@@ -192,15 +192,15 @@ def known_shape(param_init_net: Any, param_info: ParameterInfo) -> Sequence[int]
     return InferShapesAndTypes([param_init_net])[0].get(param_info.name)
 
 
-def row_fill(param_init_net: Any, param_info: ParameterInfo, suffix: str) -> Any:
-    """Zeros, one per row of a parameter: of the shape that is known, else of the one it has when the init net runs."""
+def row_fill(param_init_net: Any, param_info: ParameterInfo, suffix: str, value: float = 0.0, **arguments: Any) -> Any:
+    """One value per row of a parameter: by the shape that is known, else by the one it has when the init net runs."""
     param = param_info.blob
     shape = known_shape(param_init_net, param_info)
     if shape is not None:
-        return param_init_net.ConstantFill([], f"{param}{suffix}", shape=[shape[0]], value=0.0)
+        return param_init_net.ConstantFill([], f"{param}{suffix}", shape=[shape[0]], value=value, **arguments)
     dims = param_init_net.Shape(param, f"{param}_shape")
     rows = param_init_net.Slice([dims], f"{dims}_numrows", starts=[0], ends=[1])
-    return param_init_net.ConstantFill(rows, f"{param}{suffix}", input_as_shape=1, value=0.0)
+    return param_init_net.ConstantFill(rows, f"{param}{suffix}", input_as_shape=1, value=value, **arguments)
 
 
 def _on_gpu() -> bool:

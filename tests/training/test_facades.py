@@ -1,0 +1,43 @@
+"""Caffe2's training modules: every name that they offer is there, and helpers cause no warnings."""
+
+from __future__ import annotations
+
+import importlib
+import warnings
+
+import pytest
+
+MODULES = """
+    cnn model_helper optimizer optimizer_context regularizer_context modifier_context modeling.initializers
+    modeling.parameter_info modeling.parameter_sharing helpers.algebra helpers.arg_scope helpers.array_helpers
+    helpers.conv helpers.db_input helpers.dropout helpers.elementwise_linear helpers.fc helpers.nonlinearity helpers.normalization
+    helpers.pooling helpers.train""".split()  # noqa: SIM905
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_every_name_of_a_module_leads_to_an_object(name):
+    module = importlib.import_module(f"caffe2.python.{name}")
+    for attribute, (owner, _) in module.__dict__["_owners"].items():
+        if owner.startswith("netgrad.training"):
+            assert getattr(module, attribute) is not None
+
+
+def test_layers_made_by_brew_warn_of_nothing():
+    from caffe2.python import brew, model_helper
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = model_helper.ModelHelper("quiet")
+        brew.fc(model, brew.max_pool(model, brew.conv(model, "x", "c", 1, 2, kernel=3), "p", kernel=2), "f", 8, 2)
+        brew.dropout(model, brew.relu(model, "f", "f"), "d", is_test=0)
+        brew.softmax(model, "d", "s")
+
+
+def test_brew_is_one_object_under_both_names():
+    import caffe2.python.brew as facade
+    from netgrad.training import brew
+
+    assert facade.has_helper("fc") and facade.fc.__doc__ == brew.fc.__doc__
+    assert "conv" in dir(facade) and "conv" in dir(brew)
+    with pytest.raises(AttributeError, match="no helper nonsense"):
+        _ = facade.nonsense
