@@ -21,7 +21,7 @@ class _Pair(Operator, abstract=True):
     outputs = [Out("Z", "(N,)")]
 
     def shape(X: TensorType, Y: TensorType, **_: Any) -> TensorType:
-        return X.with_dims(None if X.dims is None else X.dims[:1])
+        return X.with_dims(None if X.dims is None else X.dims[:1] or (1,))
 
 
 class _PairGradient(Operator, abstract=True):
@@ -33,14 +33,14 @@ class _PairGradient(Operator, abstract=True):
 
 def _pair(xp: Any, X: Any, Y: Any) -> tuple[Any, Any]:
     require_shape("Y", Y, X.shape, ", X's")
-    if X.ndim == 0:
-        raise ShapeError("X has shape (), expected rows: (N, ...)")
-    return rows(xp, X), rows(xp, Y)
+    return rows(xp, X), rows(xp, Y)  # a scalar counts as one row
 
 
 def _per_row(xp: Any, dZ: Any, X: Any) -> Any:
     """(N,) so that it broadcasts against X."""
-    require_size("the output's gradient", dZ, X.shape[0], ", one per row")
+    require_size("the output's gradient", dZ, X.shape[0] if X.ndim else 1, ", one per row")
+    if X.ndim == 0:
+        return xp.reshape(dZ, ())
     return xp.reshape(dZ, (-1, *(1 for _ in X.shape[1:])))
 
 
