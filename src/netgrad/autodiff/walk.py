@@ -339,6 +339,9 @@ class Walk:
     def refuse(self, index: int, op: Any, reason: str, mark: int) -> None:
         """Notes an operator without gradient; the walk goes on so that one report names them all."""
         del self.names[mark:]
+        for value in self.forward.ins[index]:  # what comes before it is on the path all the same
+            if self.gradients[value] is None:
+                self.gradients[value] = self.new_value("")
         self.problems.append(f"no gradient for {describe(op, index, self.line_of(index) if self.line_of else None)}: "
                              f"{reason}")
 
