@@ -83,7 +83,7 @@ def _against(forward: list[Any], found: list[Any], start: int, ys: Any, wrt: Any
     return _Comparison(forward, found, wanted.operators(), start).run()
 
 
-#: a value of a pass: ("forward", name, version), ("outside", name) or ("made", operator, output)
+#: a value of a pass: ("forward", value), ("outside", name) or ("made", operator, output)
 _Value = tuple[Any, ...]
 
 
@@ -100,8 +100,7 @@ class _Comparison:
 
     def _reads(self, ops: list[Any]) -> list[list[_Value]]:
         """The values that each operator reads."""
-        holds: dict[str, _Value] = {name: ("forward", name, self.forward.version(value))
-                                    for name, value in self.forward.current.items()}
+        holds: dict[str, _Value] = {name: ("forward", value) for name, value in self.forward.current.items()}
         reads = []
         for index, op in enumerate(ops):
             reads.append([holds.get(name, ("outside", name)) for name in op.input])
