@@ -6,22 +6,28 @@ from typing import Any
 
 from netgrad.graph.arguments import Bool, Int, Ints, Net, Strs
 from netgrad.graph.declaration import ANY_PAIR, In, Operator, Out, between
-from netgrad.graph.rules import forbidden, no_gradient, not_implemented
+from netgrad.graph.rules import forbidden, no_gradient, through_nets
 from netgrad.graph.shapes import TensorType
 from netgrad.ops._arrays import require_shape, require_size
 
-LATER = not_implemented("the gradient of control flow comes with the control room")
-
-
 class If(Operator):
-    """Runs one of two nets, by a condition."""
+    """Runs one of two nets, by a condition, on the blobs around it."""
 
     inputs = [In("condition", "a single bool"), In("blobs", "whatever the nets read", variadic=True, optional=True)]
     outputs = [Out("blobs", "whatever the nets write", variadic=True, optional=True)]
-    arguments = [Net("then_net"), Net("else_net")]
+    arguments = [Net("then_net"), Net("else_net", None, "may be absent")]
     inplace = ANY_PAIR
-    effects = {"blobs"}
-    gradient = LATER
+    effects = {"blobs", "nets"}
+    gradient = through_nets
+
+    def kernel(xp: Any, *, op: Any) -> None:
+        net = op.nets.get("then_net" if op.truth(0) else "else_net")
+        if net is not None:
+            net.run()
+
+
+class AsyncIf(If):
+    """If, for executors that run operators side by side."""
 
 
 class While(Operator):
@@ -31,24 +37,58 @@ class While(Operator):
     outputs = [Out("blobs", "whatever the nets write", variadic=True, optional=True)]
     arguments = [Net("loop_net"), Net("cond_net", None, "computes the condition anew; may be absent")]
     inplace = ANY_PAIR
-    effects = {"blobs"}
-    gradient = LATER
+    effects = {"blobs", "nets"}
+    gradient = through_nets
+
+    def kernel(xp: Any, *, op: Any) -> None:
+        condition, body = op.nets.get("cond_net"), op.nets.get("loop_net")
+        while True:
+            if condition is not None:
+                condition.run()
+            if not op.truth(0):
+                return
+            if body is not None:
+                body.run()
 
 
 class ONNXWhile(Operator):
-    """A loop as ONNX has it: a body run up to max_trip_count times, while its condition holds."""
+    """A loop as ONNX has it: a body run up to max_trip_count times, while its condition holds.
+
+    The body's external inputs are the round (int64 scalar), the condition, and the carried values; its external outputs the
+    condition, the carried values, and values of each round, which are concatenated along the first axis.
+    """
 
     inputs = [In("max_trip_count", "a single int64"), In("first_iter_condition", "a single bool"),
               In("initial", "first values of the loop-carried blobs", variadic=True, optional=True)]
-    outputs = [Out("final", "last values of the loop-carried blobs", variadic=True, optional=True)]
+    outputs = [Out("final", "last values of the loop-carried blobs, then those of all rounds", variadic=True,
+                   optional=True)]
     arguments = [
-        Net("body", None, "reads iteration, condition and carried values; writes condition and carried values"),
+        Net("body"),
         Bool("has_trip_count", False, "max_trip_count counts"), Bool("has_cond", False, "the condition counts"),
-        Bool("save_scopes", False), Bool("disable_scopes", False, "run in the outer workspace"),
+        Bool("save_scopes", False, "means nothing here"),
+        Bool("disable_scopes", False, "run in the outer workspace"),
         Int("num_loop_carried_deps", -1, "all inputs but the first two unless given"),
     ]
     inplace = ANY_PAIR
-    effects = {"blobs"}
+    effects = {"blobs", "nets"}
+
+    def kernel(xp: Any, max_trip_count: Any, first_iter_condition: Any, *initial: Any, has_trip_count: bool,
+               has_cond: bool, num_loop_carried_deps: int, op: Any) -> Any:
+        count = len(initial) if num_loop_carried_deps < 0 else num_loop_carried_deps
+        carried, rest = list(initial[:count]), initial[count:]
+        rounds: list[list[Any]] = [[] for _ in range(op.num_outputs - count)]
+        most = int(max_trip_count) if has_trip_count else None
+        condition = first_iter_condition
+        trip = 0
+        while (most is None or trip < most) and (not has_cond or bool(condition)):
+            number = xp.asarray(trip, dtype=xp.int64)
+            condition, *made = op.inside.run(number, condition, *carried, *rest)
+            carried = made[:count]
+            for seen, value in zip(rounds, made[count:]):
+                seen.append(value if value.ndim else xp.reshape(value, (1,)))
+            trip += 1
+        stacked = [xp.concat(seen) if seen else xp.zeros((0,), dtype=xp.int32) for seen in rounds]
+        return (*carried, *stacked)
 
 
 class Do(Operator):
@@ -59,12 +99,16 @@ class Do(Operator):
     arguments = [
         Net("net"), Strs("inner_blobs", (), "names inside"),
         Ints("outer_blobs_idx", (), "which inputs or outputs they are"),
-        Strs("saved_fwd_blobs", ()), Bool("reuse_workspace", False, "one workspace for all runs, not a stack of them"),
-        Bool("copy_external_blobs", False),
+        Strs("saved_fwd_blobs", (), "of a gradient: what it reads in the workspace that the forward operator left"),
+        Bool("reuse_workspace", False, "one workspace for all runs, not a stack of them"),
+        Bool("copy_external_blobs", False, "the workspace keeps the values of bound blobs, too"),
     ]
     inplace = ANY_PAIR
-    effects = {"blobs"}
-    gradient = LATER
+    effects = {"blobs", "nets"}
+    gradient = through_nets
+
+    def kernel(xp: Any, *, op: Any) -> None:
+        op.inside.run()
 
 
 class CreateScope(Operator):
@@ -74,6 +118,11 @@ class CreateScope(Operator):
     gradient = forbidden()
     effects = {"state"}
     host = True
+
+    def kernel(xp: Any) -> Any:
+        from netgrad.runtime.nested import ScopeStack
+
+        return ScopeStack()
 
 
 class HasScope(Operator):
@@ -86,6 +135,9 @@ class HasScope(Operator):
 
     def shape(scope: TensorType) -> TensorType:
         return TensorType("bool", (1,))
+
+    def kernel(xp: Any, scope: Any) -> Any:
+        return xp.asarray([bool(scope.runs)])
 
 
 class Conditional(Operator):

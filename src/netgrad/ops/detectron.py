@@ -14,7 +14,6 @@ from netgrad.ops.images import _give, _image, _take
 FOCAL = (Float("scale", 1.0, "multiplies the loss"), Float("alpha", 0.25, "weight of the foreground"),
          Float("gamma", 1.0, "how much easy examples count less"), Int("num_classes", 80))
 SMOOTH = (Float("beta", 1.0, "below it the loss is quadratic"), Float("scale", 1.0, "multiplies the loss"))
-REGIONS = (Float("spatial_scale", 1.0, "from the regions' coordinates to those of X"),)
 
 
 class SigmoidFocalLoss(Operator):
@@ -188,62 +187,6 @@ class GroupSpatialSoftmaxGradient(Operator):
         require_shape("the output's gradient", d_probabilities, scores.shape, ", the output's")
         P, dP = _grouped(xp, scores, num_classes), _grouped(xp, d_probabilities, num_classes)
         return xp.reshape(P * (dP - xp.sum(P * dP, axis=2, keepdims=True)), scores.shape)
-
-
-class _RegionPool(Operator, abstract=True):
-    inputs = [In("X", "(N, C, H, W), float"), In("RoIs", "(R, 5): image, left, top, right, bottom")]
-
-
-class PSRoIPool(_RegionPool):
-    """Position-sensitive pooling: each bin of a region is averaged from a channel group of its own.
-
-    Source: Dai et al. 2016, https://arxiv.org/abs/1605.06409.
-    """
-
-    outputs = [Out("Y", "(R, output_dim, group_size, group_size)"),
-               Out("argmaxes", "like Y, int32: the channel of each bin", differentiable=False)]
-    arguments = [*REGIONS, Int("group_size", 1), Int("output_dim", 1)]
-    gradient = emits("PSRoIPoolGradient", "I0 I1 O1 GO0", "GI0")
-
-    def shape(X: TensorType, RoIs: TensorType, *, group_size: int = 1, output_dim: int = 1, **_: Any) -> Any:
-        regions = None if RoIs.dims is None else RoIs.dims[0]
-        Y = X.with_dims((regions, output_dim, group_size, group_size))
-        return Y, Y.with_dtype("int32")
-
-
-class PSRoIPoolGradient(Operator):
-    """dX of PSRoIPool."""
-
-    inputs = [In("X", shape_only=True), In("RoIs"), In("argmaxes"), In("dY")]
-    outputs = [Out("dX", "like X")]
-    arguments = [*REGIONS, Int("group_size", 1), Int("output_dim", 1)]
-    internal = True
-    shape = same_as(0)
-
-
-class RoIPoolF(_RegionPool):
-    """RoIPool that always says where the maxima were."""
-
-    outputs = [Out("Y", "(R, C, pooled_h, pooled_w)"),
-               Out("argmaxes", "like Y, int32: where each was found", differentiable=False)]
-    arguments = [*REGIONS, Int("pooled_h", 1), Int("pooled_w", 1)]
-    gradient = emits("RoIPoolFGradient", "I0 I1 O1 GO0", "GI0")
-
-    def shape(X: TensorType, RoIs: TensorType, *, pooled_h: int = 1, pooled_w: int = 1, **_: Any) -> Any:
-        regions = None if RoIs.dims is None else RoIs.dims[0]
-        channels = None if X.dims is None else X.dims[1]
-        Y = X.with_dims((regions, channels, pooled_h, pooled_w))
-        return Y, Y.with_dtype("int32")
-
-
-class RoIPoolFGradient(Operator):
-    """dX of RoIPoolF: the gradient of every bin goes to its largest element."""
-
-    inputs = [In("X", shape_only=True), In("RoIs"), In("argmaxes"), In("dY")]
-    outputs = [Out("dX", "like X")]
-    arguments = [*REGIONS, Int("pooled_h", 1), Int("pooled_w", 1)]
-    internal = True
-    shape = same_as(0)
 
 
 class SampleAs(Operator):
