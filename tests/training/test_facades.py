@@ -10,8 +10,8 @@ import pytest
 MODULES = """
     cnn model_helper optimizer optimizer_context regularizer_context modifier_context modeling.initializers
     modeling.parameter_info modeling.parameter_sharing helpers.algebra helpers.arg_scope helpers.array_helpers
-    helpers.conv helpers.db_input helpers.dropout helpers.elementwise_linear helpers.fc helpers.nonlinearity helpers.normalization
-    helpers.pooling helpers.train""".split()  # noqa: SIM905
+    helpers.conv helpers.db_input helpers.dropout helpers.elementwise_linear helpers.fc helpers.nonlinearity
+    helpers.normalization helpers.pooling helpers.train""".split()  # noqa: SIM905
 
 
 @pytest.mark.parametrize("name", MODULES)

@@ -6,6 +6,8 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -66,10 +68,30 @@ def run(
     console = console or Console()
     digits.require_packages()
     try:
-        return _run(Path(output_dir), backend or backends.default_name(), epochs, seed, console)
+        with _one_thread(backend or backends.default_name()):
+            return _run(Path(output_dir), backend or backends.default_name(), epochs, seed, console)
     except KeyboardInterrupt:
         console.print("\n[bold]Stopped.[/] What was written so far stays in", str(output_dir))
         raise SystemExit(INTERRUPTED) from None
+
+
+@contextmanager
+def _one_thread(backend: str) -> Iterator[None]:
+    """The net is small: several threads would wait for each other most of the time."""
+    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # comes with scikit-learn
+
+    with threadpool_limits(limits=1):
+        if backend != "torch":
+            yield
+            return
+        import torch
+
+        threads = torch.get_num_threads()
+        torch.set_num_threads(1)
+        try:
+            yield
+        finally:
+            torch.set_num_threads(threads)
 
 
 def _run(folder: Path, backend: str, epochs: int, seed: int, console: Console) -> Outcome:
@@ -177,9 +199,8 @@ def _predict_elsewhere(console: Console, folder: Path, trainer: Trainer, backend
     wrong = np.flatnonzero(~right)[:5]
     console.print(_pictures(trainer.held_out, probability, first))
     if len(wrong):
-        console.print(
-            "and the first of those that it gets wrong:", _pictures(trainer.held_out, probability, list(wrong))
-        )
+        console.print("The first of those that it gets wrong:")
+        console.print(_pictures(trainer.held_out, probability, list(wrong)))
 
 
 def _pictures(shown: digits.Digits, probability: np.ndarray, chosen: list[int]) -> Table:
