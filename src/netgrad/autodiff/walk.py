@@ -124,6 +124,8 @@ class Walk:
         #: blobs that users' rules name and nobody mentions otherwise
         self.externals: dict[str, int] = {}
         self.problems: list[str] = []
+        #: names of the blobs that are differentiated
+        self.ys: list[str] = []
         #: the value called "": an output of a gradient operator that nobody asked for
         self.unwanted = -1
         self.wanted: list[bool] | None = None
