@@ -50,6 +50,7 @@ class BackwardPass:
         #: for each gradient operator the position of the forward operator it belongs to; -1 for fills of ys
         self.origins = emitted.origins
         self.types = emitted.types
+        self.ys = walk.ys
         walk.release()
 
     def first_output(self, position: int) -> str:
@@ -144,12 +145,16 @@ def _verified(walk: Walk, verifier: Verifier, gradients: dict[str, Cotangent], g
 
 
 def _known_names(ops: Sequence[Any], wrt: Iterable[Any]) -> list[str]:
-    names = [str(w) for w in ([wrt] if isinstance(wrt, (str, BlobReference)) else wrt)]
+    names = _names(wrt)
     known = {name for op in ops for name in (*op.input, *op.output)}
     for name in names:
         if name not in known:
             raise _unknown(name, "wrt", known)
     return names
+
+
+def _names(wrt: Iterable[Any]) -> list[str]:
+    return [str(w) for w in ([wrt] if isinstance(wrt, (str, BlobReference)) else wrt)]
 
 
 def _unknown(name: str, role: str, known: Iterable[str]) -> UnknownBlobError:
@@ -186,6 +191,7 @@ def _start(walk: Walk, ys: Ys) -> dict[int, int]:
             continue
         seen[name] = gradient
         entries.append((forward.current[name], gradient, _fill_name(y, name)))
+    walk.ys = list(seen)
     given: dict[int, int] = {}
     prepared: list[tuple[int, Any, str]] = []
     for value, gradient, fill_name in entries:
@@ -447,6 +453,7 @@ def add_gradient_operators(net: Any, ys: Ys, *, skip: int = 0, wrt: Iterable[Any
 
     ``skip`` leaves the first operators out: what they write counts as given.
     """
+    wrt = None if wrt is None else _names(wrt)
     with _no_collection():
         proto = net.Proto()
         ops = proto.op[skip:] if skip else proto.op
@@ -456,7 +463,7 @@ def add_gradient_operators(net: Any, ys: Ys, *, skip: int = 0, wrt: Iterable[Any
         backward = build(ops, ys, wrt=wrt, overwritten=overwritten, share_results=share_results,
                          protected=protected, line_of=_line_finder(net, skip))
         _append(net, backward, skip)
-    return GradientMap(backward, explain=_explainer(net))
+    return GradientMap(backward, explain=_explainer(net, backward.ys, wrt))
 
 
 def _append(net: Any, backward: BackwardPass, skip: int) -> None:
@@ -501,11 +508,14 @@ def _line_finder(net: Any, skip: int) -> Callable[[int], str | None]:
     return line_of
 
 
-def _explainer(net: Any) -> Callable[[str], str]:
+def _explainer(net: Any, ys: list[str], wrt: list[str] | None) -> Callable[[str], str]:
     def explain(blob: str) -> str:
-        from netgrad.autodiff.explanation import explain
+        from netgrad.autodiff.explanation import HAS, explain
 
-        return str(explain(net, blob))
+        found = explain(net, blob, ys)
+        if found.outcome == HAS and wrt is not None and blob not in wrt:
+            return f"it was not asked for (wrt={wrt})"
+        return str(found)
 
     return explain
 
