@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from small_nets import net, op
 
-from netgrad.autodiff.errors import UnknownBlobError
+from netgrad.autodiff.errors import NoGradientError, UnknownBlobError
 from netgrad.autodiff.explanation import HAS, UNCONNECTED, UNDEFINED, ZERO, explain
 from netgrad.graph.net import Net
 
@@ -97,3 +97,15 @@ def test_an_unknown_blob():
 def test_nets_offer_it_as_a_method():
     made = net(*NET)
     assert "FC #0" in str(made.ExplainGradient("w"))
+
+
+def test_the_map_explains_with_what_was_differentiated():
+    made = net(op("FC", "x w b", "h"), op("FC", "h w2 b2", "y"))
+    with pytest.raises(NoGradientError, match="'w2' is not connected"):
+        made.AddGradientOperators({"h": "dh"})["w2"]
+
+
+def test_the_map_says_that_a_gradient_was_not_asked_for():
+    gradient = net(op("FC", "x w b", "h")).AddGradientOperators(["h"], wrt=["w"])
+    with pytest.raises(NoGradientError, match=r"'x' has no gradient: it was not asked for \(wrt=\['w'\]\)"):
+        gradient["x"]
