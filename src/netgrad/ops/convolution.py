@@ -377,37 +377,6 @@ class LC3DGradient(_LocalGradient):
     """LCGradient over three spatial axes."""
 
 
-class DeformConv(Operator):
-    """Conv whose windows are bent: each element is read at its place plus a learnt offset, between pixels if need be.
-
-    Source: Dai et al. 2017, https://arxiv.org/abs/1703.06211.
-    """
-
-    inputs = [In("X", "(N, C, H, W), float"), In("offset", "(N, 2 kernel elements x deformable groups, out H, out W)"),
-              In("filter", "(M, C / group, kernel)"), In("bias", "(M,)", optional=True)]
-    outputs = [Out("Y", "(N, M, out H, out W)")]
-    arguments = [*CONVOLUTION, Int("deformable_group", 1)]
-    gradient = convolution_gradient("DeformConvGradient", operands=3)
-
-    def shape(X: TensorType, offset: TensorType, filter: TensorType, *bias: TensorType, **arguments: Any) -> TensorType:
-        return _Convolution.shape(X, filter, **arguments)
-
-
-class DeformConvGradient(Operator):
-    """Gradients of DeformConv: offset, filter, bias (unless no_bias), and X where it has an output."""
-
-    inputs = [In("X"), In("offset"), In("filter"), In("dY", "like Y")]
-    outputs = [Out("doffset", "like offset"), Out("dfilter", "like filter"),
-               Out("dbias or dX", "absent with no_bias", optional=True), Out("dX", "like X", optional=True)]
-    arguments = [*CONVOLUTION, Int("deformable_group", 1)]
-    internal = True
-
-    def shape(X: TensorType, offset: TensorType, filter: TensorType, dY: TensorType, *, no_bias: bool = False,
-              **_: Any) -> Any:
-        bias = filter.with_dims(None if filter.dims is None else filter.dims[:1])
-        return (offset, filter, X) if no_bias else (offset, filter, bias, X)
-
-
 class Im2Col(Operator):
     """Y = the windows of an image as columns."""
 

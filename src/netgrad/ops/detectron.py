@@ -7,10 +7,12 @@ from typing import Any
 from netgrad.graph.arguments import Float, Int
 from netgrad.graph.declaration import In, Operator, Out
 from netgrad.graph.rules import emits
-from netgrad.graph.shapes import TensorType, same_as, scalar
-from netgrad.ops._arrays import require_shape, require_size
+from netgrad.graph.shapes import ShapeError, TensorType, same_as, scalar
+from netgrad.ops._arrays import array, full, require_labels, require_shape, require_size, zeros
 from netgrad.ops.images import _give, _image, _take
 
+#: what a probability counts as at least, before its logarithm is taken: the smallest normal single
+SMALLEST = 1.17549435e-38
 FOCAL = (Float("scale", 1.0, "multiplies the loss"), Float("alpha", 0.25, "weight of the foreground"),
          Float("gamma", 1.0, "how much easy examples count less"), Int("num_classes", 80))
 SMOOTH = (Float("beta", 1.0, "below it the loss is quadratic"), Float("scale", 1.0, "multiplies the loss"))
@@ -30,6 +32,46 @@ class SigmoidFocalLoss(Operator):
     shape = scalar()
     gradient = emits("SigmoidFocalLossGradient", "I0 I1 I2 GO0", "GI0")
 
+    def kernel(xp: Any, logits: Any, labels: Any, normalizer: Any, *, scale: float, alpha: float, gamma: float,
+               num_classes: int) -> Any:
+        x, is_it, is_other, near = _classwise(xp, logits, labels, normalizer, alpha, num_classes)
+        p = _sigmoid(xp, x)
+        losses = is_it * (1 - p) ** gamma * _softplus(xp, -x) + is_other * p**gamma * _softplus(xp, x)
+        return xp.sum(losses) * (scale / near)
+
+
+def _sigmoid(xp: Any, x: Any) -> Any:
+    tail = xp.exp(-xp.abs(x))
+    return xp.where(x >= 0, 1 / (1 + tail), tail / (1 + tail))
+
+
+def _softplus(xp: Any, x: Any) -> Any:
+    return xp.maximum(x, xp.zeros_like(x)) + xp.log1p(xp.exp(-xp.abs(x)))
+
+
+def _foreground(xp: Any, normalizer: Any) -> float:
+    """What losses are divided by: the number of foreground anchors, but at least 1."""
+    require_size("the normalizer", normalizer, 1)
+    return max(float(normalizer if not normalizer.ndim else xp.reshape(normalizer, ())), 1.0)
+
+
+def _anchor_labels(xp: Any, scores: Any, labels: Any, num_classes: int, least: int, most: int) -> tuple[Any, Any]:
+    """Scores as (N, anchors, classes, H, W) and labels as (N, anchors, 1, H, W)."""
+    grouped = _grouped(xp, scores, num_classes)
+    require_shape("the labels", labels, (*grouped.shape[:2], *grouped.shape[3:]), ": one for each anchor and pixel")
+    require_labels(xp, labels, most + 1, least)
+    return grouped, labels[:, :, None, ...]
+
+
+def _classwise(xp: Any, logits: Any, labels: Any, normalizer: Any, alpha: float,
+               num_classes: int) -> tuple[Any, Any, Any, float]:
+    """Grouped logits; the weight of each class where the label is that one; where it is another; the divisor."""
+    x, label = _anchor_labels(xp, logits, labels, num_classes, -1, num_classes)
+    own = xp.reshape(array(xp, list(range(1, num_classes + 1)), labels), (1, 1, num_classes, 1, 1))
+    is_it = xp.astype(label == own, x.dtype) * alpha
+    is_other = xp.astype((label != own) & (label != -1), x.dtype) * (1 - alpha)
+    return x, is_it, is_other, _foreground(xp, normalizer)
+
 
 class SigmoidFocalLossGradient(Operator):
     """dlogits of SigmoidFocalLoss."""
@@ -39,6 +81,15 @@ class SigmoidFocalLossGradient(Operator):
     arguments = [*FOCAL]
     internal = True
     shape = same_as(0)
+
+    def kernel(xp: Any, logits: Any, labels: Any, normalizer: Any, d_loss: Any, *, scale: float, alpha: float,
+               gamma: float, num_classes: int) -> Any:
+        require_size("the loss's gradient", d_loss, 1)
+        x, is_it, is_other, near = _classwise(xp, logits, labels, normalizer, alpha, num_classes)
+        p = _sigmoid(xp, x)
+        slope = (is_other * p**gamma * (p + gamma * (1 - p) * _softplus(xp, x))
+                 - is_it * (1 - p) ** gamma * (1 - p + gamma * p * _softplus(xp, -x)))
+        return xp.reshape(slope, logits.shape) * xp.reshape(d_loss, ()) * (scale / near)
 
 
 class SoftmaxFocalLoss(Operator):
@@ -57,6 +108,26 @@ class SoftmaxFocalLoss(Operator):
     def shape(scores: TensorType, *_: TensorType, **__: Any) -> tuple[TensorType, TensorType]:
         return scores.with_dims(()), scores
 
+    def kernel(xp: Any, scores: Any, labels: Any, normalizer: Any, *, scale: float, alpha: float, gamma: float,
+               num_classes: int) -> Any:
+        x, label = _anchor_labels(xp, scores, labels, num_classes, -1, num_classes - 1)
+        x = x - xp.max(x, axis=2, keepdims=True)
+        logs = x - xp.log(xp.sum(xp.exp(x), axis=2, keepdims=True))
+        probabilities = xp.exp(logs)
+        log_p, weight = _labelled(xp, logs, label), _label_weights(xp, label, alpha, x)
+        losses = -weight * (1 - xp.exp(log_p)) ** gamma * log_p
+        return (xp.sum(losses) * (scale / _foreground(xp, normalizer)), xp.reshape(probabilities, scores.shape))
+
+
+def _labelled(xp: Any, values: Any, label: Any) -> Any:
+    """The value of the labelled class of each anchor and pixel; of class 0 where the label is ignored."""
+    places = xp.astype(xp.where(label < 0, xp.zeros_like(label), label), xp.int64)
+    return xp.take_along_axis(values, places, axis=2)
+
+
+def _label_weights(xp: Any, label: Any, alpha: float, like: Any) -> Any:
+    return (xp.astype(label >= 1, like.dtype) * alpha + xp.astype(label == 0, like.dtype) * (1 - alpha))
+
 
 class SoftmaxFocalLossGradient(Operator):
     """dscores of SoftmaxFocalLoss."""
@@ -68,6 +139,20 @@ class SoftmaxFocalLossGradient(Operator):
     internal = True
     shape = same_as(0)
 
+    def kernel(xp: Any, scores: Any, labels: Any, normalizer: Any, probabilities: Any, d_loss: Any, *, scale: float,
+               alpha: float, gamma: float, num_classes: int) -> Any:
+        require_size("the loss's gradient", d_loss, 1)
+        require_shape("the probabilities", probabilities, scores.shape, ", the scores'")
+        P, label = _anchor_labels(xp, probabilities, labels, num_classes, -1, num_classes - 1)
+        p = _labelled(xp, P, label)
+        log_p = xp.log(xp.maximum(p, full(xp, (), SMALLEST, p)))
+        rest = 1 - p
+        spread = gamma * p * log_p * rest ** (gamma - 1) if gamma else xp.zeros_like(p)
+        along = _label_weights(xp, label, alpha, P) * (spread - rest**gamma)  # d loss / d log p
+        own = xp.reshape(array(xp, list(range(num_classes)), labels), (1, 1, num_classes, 1, 1))
+        slope = along * (xp.astype(label == own, P.dtype) - P)
+        return xp.reshape(slope, scores.shape) * xp.reshape(d_loss, ()) * (scale / _foreground(xp, normalizer))
+
 
 class SigmoidCrossEntropyLoss(Operator):
     """loss = scale (sum of sigmoid cross entropies) / (number of targets that are not -1)."""
@@ -78,6 +163,21 @@ class SigmoidCrossEntropyLoss(Operator):
     shape = scalar()
     gradient = emits("SigmoidCrossEntropyLossGradient", "I0 I1 GO0", "GI0")
 
+    def kernel(xp: Any, X: Any, targets: Any, *, scale: float, normalize: int) -> Any:
+        counted, target = _counted(xp, X, targets)
+        losses = counted * (_softplus(xp, X) - X * target)
+        return xp.sum(losses) * scale / _divisor(xp, counted, normalize)
+
+
+def _counted(xp: Any, X: Any, targets: Any) -> tuple[Any, Any]:
+    """1 where a target counts and 0 where it is -1; the targets as floats."""
+    require_shape("the targets", targets, X.shape, ", the logits'")
+    return xp.astype(targets != -1, X.dtype), xp.astype(targets, X.dtype)
+
+
+def _divisor(xp: Any, counted: Any, normalize: int) -> Any:
+    return max(float(xp.sum(counted)), 1e-5) if normalize else 1.0
+
 
 class SigmoidCrossEntropyLossGradient(Operator):
     """dX of SigmoidCrossEntropyLoss."""
@@ -87,6 +187,12 @@ class SigmoidCrossEntropyLossGradient(Operator):
     arguments = [Float("scale", 1.0), Int("normalize", 1)]
     internal = True
     shape = same_as(0)
+
+    def kernel(xp: Any, X: Any, targets: Any, d_loss: Any, *, scale: float, normalize: int) -> Any:
+        require_size("the loss's gradient", d_loss, 1)
+        counted, target = _counted(xp, X, targets)
+        slope = counted * (_sigmoid(xp, X) - target)
+        return slope * xp.reshape(d_loss, ()) * (scale / _divisor(xp, counted, normalize))
 
 
 def _smooth(xp: Any, difference: Any, beta: float) -> Any:
@@ -141,6 +247,28 @@ class SelectSmoothL1Loss(Operator):
     shape = scalar()
     gradient = emits("SelectSmoothL1LossGradient", "I0 I1 I2 I3 GO0", "GI0")
 
+    def kernel(xp: Any, Y_hat: Any, Y: Any, locations: Any, normalizer: Any, *, beta: float, scale: float) -> Any:
+        places = _places(xp, Y_hat, Y, locations)
+        chosen = xp.reshape(xp.take(xp.reshape(Y_hat, (-1,)), xp.reshape(places, (-1,)), axis=0), Y.shape)
+        return xp.sum(_smooth(xp, chosen - Y, beta)) * (scale / _foreground(xp, normalizer))
+
+
+def _places(xp: Any, Y_hat: Any, Y: Any, locations: Any) -> Any:
+    """(M, 4): where in the flat Y_hat the four numbers of each box stand, in consecutive channels of one pixel."""
+    if Y_hat.ndim != 4:
+        raise ShapeError(f"Y_hat has shape {tuple(Y_hat.shape)}, expected (N, channels, H, W)")
+    require_shape("Y", Y, (locations.shape[0], 4), ", four numbers for each location")
+    require_shape("the locations", locations, (locations.shape[0], 4), ": image, first channel, row, column")
+    where = xp.astype(locations, xp.int64)
+    names = ("image", "first channel", "row", "column")
+    limits = (Y_hat.shape[0], Y_hat.shape[1] - 3, *Y_hat.shape[2:])
+    for k, (name, limit) in enumerate(zip(names, limits)):
+        if where.shape[0] and (int(xp.min(where[:, k])) < 0 or int(xp.max(where[:, k])) >= limit):
+            raise ValueError(f"a location's {name} is out of range: expected 0 to {limit - 1}")
+    channels = where[:, 1:2] + xp.reshape(array(xp, [0, 1, 2, 3], where), (1, 4))
+    rows = (where[:, 0:1] * Y_hat.shape[1] + channels) * Y_hat.shape[2] + where[:, 2:3]
+    return rows * Y_hat.shape[3] + where[:, 3:4]
+
 
 class SelectSmoothL1LossGradient(Operator):
     """dY_hat of SelectSmoothL1Loss."""
@@ -150,6 +278,15 @@ class SelectSmoothL1LossGradient(Operator):
     arguments = [*SMOOTH]
     internal = True
     shape = same_as(0)
+
+    def kernel(xp: Any, Y_hat: Any, Y: Any, locations: Any, normalizer: Any, d_loss: Any, *, beta: float,
+               scale: float) -> Any:
+        require_size("the loss's gradient", d_loss, 1)
+        places = xp.reshape(_places(xp, Y_hat, Y, locations), (-1,))
+        flat = xp.reshape(Y_hat, (-1,))
+        slope = _smooth_slope(xp, xp.take(flat, places, axis=0) - xp.reshape(Y, (-1,)), beta)
+        slope = slope * xp.reshape(d_loss, ()) * (scale / _foreground(xp, normalizer))
+        return xp.reshape(xp.scatter_add(zeros(xp, flat.shape, flat), places, slope), Y_hat.shape)
 
 
 class GroupSpatialSoftmax(Operator):
@@ -199,6 +336,19 @@ class SampleAs(Operator):
     def shape(X: TensorType, labels: TensorType) -> TensorType:
         return X.with_dims(None if X.dims is None else (None, *X.dims[1:]))
 
+    def kernel(xp: Any, X: Any, labels: Any) -> Any:
+        chosen = _chosen(xp, X, labels)
+        if not chosen.shape[0]:
+            return zeros(xp, (1, *X.shape[1:]), X)
+        return xp.take(X, chosen, axis=0)
+
+
+def _chosen(xp: Any, X: Any, labels: Any) -> Any:
+    if X.ndim < 1:
+        raise ShapeError("X has shape (), expected one row per label")
+    require_shape("the labels", labels, X.shape[:1], ", one for each row of X")
+    return xp.nonzero(labels > 0)[0]
+
 
 class SampleAsGradient(Operator):
     """dX: the gradients of the chosen rows at their places, 0 elsewhere."""
@@ -207,6 +357,12 @@ class SampleAsGradient(Operator):
     outputs = [Out("dX", "like X")]
     internal = True
     shape = same_as(0)
+
+    def kernel(xp: Any, X: Any, labels: Any, dY: Any) -> Any:
+        chosen = _chosen(xp, X, labels)
+        require_shape("the output's gradient", dY, (max(chosen.shape[0], 1), *X.shape[1:]), ", the output's")
+        dX = zeros(xp, X.shape, X)
+        return xp.index_put(dX, chosen, dY) if chosen.shape[0] else dX
 
 
 class SpatialNarrowAs(Operator):

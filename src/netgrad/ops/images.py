@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from netgrad.graph.arguments import Float, Int, Str
 from netgrad.graph.declaration import In, Operator, Out
 from netgrad.graph.rules import Rule, emits, forbidden
 from netgrad.graph.shapes import ShapeError, TensorType, same_as
-from netgrad.ops._arrays import channels_back, channels_first, require_shape, single, zeros
+from netgrad.ops._arrays import array, channels_back, channels_first, require_shape, single, zeros
 from netgrad.ops._windows import WINDOW, join_dims, split_dims
 
 IMAGE = "(N, C, H, W) or, with order NHWC, (N, H, W, C); float"
@@ -339,6 +340,36 @@ class RMACRegions(Operator):
 
     def shape(X: TensorType, **_: Any) -> TensorType:
         return X.with_dims((None, 5))
+
+    def kernel(xp: Any, X: Any, *, scales: int, overlap: float) -> Any:
+        if X.ndim != 4 or min(X.shape[2:]) < 1:
+            raise ShapeError(f"X has shape {tuple(X.shape)}, expected (N, C, H, W) with pixels")
+        boxes = _covering(X.shape[2], X.shape[3], scales, overlap)
+        rows = [[float(image), *box] for image in range(X.shape[0]) for box in boxes]
+        return xp.reshape(array(xp, rows, X), (len(rows), 5))
+
+
+def _covering(height: int, width: int, scales: int, overlap: float) -> list[list[float]]:
+    """Squares that cover an image, more and smaller ones at every scale: left, top, right, bottom.
+
+    Along the longer side there are so many more of them that neighbours overlap about as wished.
+    """
+    short, long_ = min(height, width), max(height, width)
+    shared = [single(1 - single((long_ - short) / (steps - 1)) / short) for steps in range(2, 8)]
+    more = 1 + min(range(len(shared)), key=lambda k: single(abs(shared[k] - single(overlap))))
+
+    def starts(size: int, side: int, count: int) -> list[int]:
+        step = (size - side) / (count - 1) if count > 1 else 0.0
+        return [min(math.floor(step * k), size - side) for k in range(count)]
+
+    boxes = []
+    for scale in range(1, scales + 1):
+        side = 2 * short // (scale + 1)
+        if side:
+            for left in starts(width, side, scale + (more if width > height else 0)):
+                for top in starts(height, side, scale + (more if height > width else 0)):
+                    boxes.append([float(left), float(top), float(left + side - 1), float(top + side - 1)])
+    return boxes
 
 
 class NormalizePlanarYUV(Operator):

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import itertools
 import math
+import sys
 from typing import Any
 
 from netgrad.graph.arguments import Bool, Float, Floats, Int, Ints, Str
 from netgrad.graph.declaration import In, Operator, Out
 from netgrad.graph.rules import forbidden, no_gradient
 from netgrad.graph.shapes import Fixed, TensorType, same_as, scalar
-from netgrad.ops._arrays import array, require_labels, require_shape, require_size, single, zeros
+from netgrad.ops._arrays import array, product, require_labels, require_shape, require_size, single, zeros
 
 #: how far the last edge of a self-binning histogram lies beyond the largest value
 ROOM = 1.0001
@@ -286,11 +287,29 @@ class BisectPercentile(Operator):
 
 
 class Summarize(Operator):
-    """Smallest, largest, mean and standard deviation of a tensor."""
+    """Smallest, largest, mean and standard deviation (of a sample) of a tensor, also written to standard error."""
 
-    inputs = [In("data", "float")]
-    outputs = [Out("output", "(4,)", optional=True)]
-    arguments = [Int("to_file", 0, "1: also append them to a file of statistics")]
+    inputs = [In("data", "float, at least one element")]
+    outputs = [Out("output", "(4,): smallest, largest, mean, standard deviation", optional=True)]
+    arguments = [Int("to_file", 0, "1: append them to <folder>/<blob>_summary.txt instead")]
     shape = Fixed((TensorType(None, (4,)),))
     gradient = forbidden()
     effects = {"io"}
+
+    def kernel(xp: Any, data: Any, *, to_file: int, op: Any) -> Any:
+        count = product(data.shape)
+        if not count:
+            raise ValueError("there is nothing to summarize: the input is empty")
+        mean = xp.mean(data)
+        spread = xp.sqrt(xp.sum((data - mean) ** 2) / max(count - 1, 1))
+        found = xp.stack([xp.min(data), xp.max(data), mean, spread])
+        text = " ".join(f"{float(value):g}" for value in found)
+        if to_file:
+            from pathlib import Path
+
+            folder = Path(getattr(op.workspace, "root_folder", "."))
+            with (folder / f"{op.inputs[0]}_summary.txt").open("a") as file:
+                file.write(text + "\n")
+        else:
+            print(f"{op.inputs[0]}: smallest, largest, mean, deviation: {text}", file=sys.stderr)
+        return found

@@ -6,10 +6,10 @@ import itertools
 from typing import Any
 
 from netgrad.graph.arguments import Bool, Float
-from netgrad.graph.declaration import In, Operator, Out
+from netgrad.graph.declaration import In, Operator, Out, between
 from netgrad.graph.rules import emits
 from netgrad.graph.shapes import UNKNOWN, TensorType, same_as
-from netgrad.ops._arrays import array, channels_back, channels_first, require_shape
+from netgrad.ops._arrays import array, channels_back, channels_first, product, require_shape, zeros
 from netgrad.ops._windows import WINDOW, Placed, Window, join_dims, split_dims, window_of
 
 POOL = (*WINDOW, Float("p", 2.0, "the norm of LpPool"))
@@ -39,15 +39,8 @@ def _counts(xp: Any, at: Placed, like: Any, include_pad: bool) -> Any:
         return float(at.elements)
     per_axis = [[min(p * s - h + k, size) - max(p * s - h, 0) for p in range(n)]
                 for k, s, h, size, n in zip(at.kernel, at.stride, at.heads, at.sizes, at.out, strict=True)]
-    counts = array(xp, [1.0 * _product(c) for c in itertools.product(*per_axis)], like)
+    counts = array(xp, [1.0 * product(c) for c in itertools.product(*per_axis)], like)
     return xp.reshape(counts, at.out)
-
-
-def _product(numbers: tuple[int, ...]) -> int:
-    total = 1
-    for number in numbers:
-        total *= number
-    return total
 
 
 class _Pool(Operator, abstract=True):
@@ -175,20 +168,45 @@ class MaxPoolWithIndex(_Pool):
         Y = _Pool.shape(X, **arguments)
         return Y, Y.with_dtype("int32")
 
+    def kernel(xp: Any, X: Any, *, order: str, op: Any) -> Any:
+        first, at = place(xp, X, order, op)
+        numbers = xp.reshape(array(xp, list(range(product(at.sizes))), X, xp.int32), (1, 1, *at.sizes))
+        P, N = at.padded(xp, first, float("-inf")), at.padded(xp, numbers, -1)
+        start, *others = at.slices()
+        Y = P[start] + 0
+        Index = xp.broadcast_to(N[start], Y.shape) + 0
+        for where in others:
+            more = P[where] > Y
+            Y, Index = xp.where(more, P[where], Y), xp.where(more, N[where], Index)
+        return channels_back(xp, Y, order), channels_back(xp, Index, order)
+
 
 class MaxPoolWithIndexGradient(Operator):
     """dX: the gradient of every window goes to the element that Index names."""
 
-    inputs = [In("X", IMAGE, variadic=True, optional=True)]
-    outputs = [Out("dX", "like X", variadic=True, optional=True)]
+    inputs = [In("X", IMAGE, shape_only=True), In("dY", "like Y"), In("Index", "like Y, int32")]
+    outputs = [Out("dX", "like X")]
+    num_inputs = num_outputs = between(0, None)
     arguments = [*POOL]
     internal = True
 
     def shape(*inputs: TensorType, **_: Any) -> TensorType:
         return inputs[0] if inputs else UNKNOWN
 
-    def shape_only(arguments: Any, count: int) -> set[int]:
-        return {0}
+    def kernel(xp: Any, X: Any, dY: Any, Index: Any, *, order: str, op: Any) -> Any:
+        first, at = place(xp, X, order, op)
+        check_gradient(X, dY, at, order)
+        check_gradient(X, Index, at, order)
+        dY, Index = channels_first(xp, dY, order), channels_first(xp, Index, order)
+        images, size = first.shape[0] * first.shape[1], product(at.sizes)
+        offsets = xp.reshape(array(xp, [k * size for k in range(images)], X, xp.int64), (images, 1))
+        places = xp.astype(xp.reshape(Index, (images, -1)), xp.int64)
+        if product(places.shape) and (int(xp.min(places)) < 0 or int(xp.max(places)) >= size):
+            raise ValueError(f"Index reaches from {int(xp.min(places))} to {int(xp.max(places))}; expected 0 to "
+                             f"{size - 1}, the places of an image")
+        dX = xp.scatter_add(zeros(xp, (images * size,), first), xp.reshape(places + offsets, (-1,)),
+                            xp.reshape(dY, (-1,)))
+        return channels_back(xp, xp.reshape(dX, first.shape), order)
 
 
 class AveragePool(_AveragePool):

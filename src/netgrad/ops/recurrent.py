@@ -6,8 +6,8 @@ from typing import Any
 
 from netgrad.graph.arguments import Bool, Float, Int, Ints, Net, Str, Strs
 from netgrad.graph.declaration import In, Operator, Out, between
-from netgrad.graph.rules import Rule, forbidden, no_gradient
-from netgrad.graph.shapes import ShapeError, TensorType, same_as
+from netgrad.graph.rules import Rule, forbidden
+from netgrad.graph.shapes import same_as
 from netgrad.ops._arrays import require_shape
 
 
@@ -240,17 +240,6 @@ class GRUUnitGradient(Operator):
         return xp.reshape(dprev, hidden_prev.shape), xp.reshape(dgates, gates.shape)
 
 
-class InferenceLSTM(Operator):
-    """A whole LSTM of one or more layers, forwards or both ways, for inference."""
-
-    inputs = [In("input, first states, parameters", "(T, N, D) or, with batch_first, (N, T, D)", variadic=True)]
-    outputs = [Out("output", "states of the last layer at all steps"), Out("hidden", "last hidden states"),
-               Out("cell", "last cells")]
-    arguments = [Int("num_layers", 1), Bool("has_biases", True), Bool("batch_first", False),
-                 Bool("bidirectional", False)]
-    gradient = no_gradient
-
-
 class Recurrent(Operator):
     """A recurrent network by cuDNN."""
 
@@ -292,65 +281,3 @@ class RecurrentParamSet(_RecurrentParam):
     inputs = [In("input"), In("all_params"), In("param")]
     outputs = [Out("all_params", "the input, changed")]
     inplace_required = {(1, 0)}
-
-
-class CTCGreedyDecoder(Operator):
-    """The most probable class at each step, without blanks (class 0) and, if asked for, without repetitions."""
-
-    inputs = [In("INPUTS", "(T, N, C), float"), In("SEQ_LEN", "(N,), int32; T unless given", optional=True)]
-    outputs = [Out("OUTPUT_LEN", "(N,), int32"), Out("VALUES", "the classes of all sequences, int32")]
-    arguments = [Bool("merge_repeated", True)]
-    gradient = forbidden()
-    host = True
-
-    def shape(INPUTS: TensorType, *_: TensorType, **__: Any) -> tuple[TensorType, TensorType]:
-        return TensorType("int32", None if INPUTS.dims is None else INPUTS.dims[1:2]), TensorType("int32", (None,))
-
-    def kernel(xp: Any, INPUTS: Any, SEQ_LEN: Any, *, merge_repeated: bool) -> Any:
-        if INPUTS.ndim != 3:
-            raise ShapeError(f"INPUTS has shape {tuple(INPUTS.shape)}, expected (T, N, C)")
-        steps, sequences = INPUTS.shape[:2]
-        if SEQ_LEN is not None:
-            require_shape("SEQ_LEN", SEQ_LEN, (sequences,), ", one per sequence")
-        best = xp.argmax(INPUTS, axis=2)
-        lengths, values = [], []
-        for n in range(sequences):
-            length = steps if SEQ_LEN is None else int(SEQ_LEN[n])
-            if length > steps:
-                raise ValueError(f"sequence {n} has length {length}, but INPUTS has {steps} steps")
-            path = [int(c) for c in best[:length, n]]
-            kept = [c for t, c in enumerate(path) if c and not (merge_repeated and t and path[t - 1] == c)]
-            lengths.append(len(kept))
-            values += kept
-        return xp.asarray(lengths, dtype=xp.int32), xp.asarray(values, dtype=xp.int32)
-
-
-class CTCBeamSearchDecoder(Operator):
-    """The most probable label sequences by a prefix beam search; class 0 is the blank."""
-
-    inputs = [In("INPUTS", "(T, N, C), float"), In("SEQ_LEN", "(N,), int32; T unless given", optional=True)]
-    outputs = [Out("OUTPUT_LEN", "(N candidates,), int32"), Out("VALUES", "the classes of all candidates, int32"),
-               Out("OUTPUT_PROB", "(N candidates,)", optional=True)]
-    arguments = [Int("beam_width", 10), Int("num_candidates", 1), Float("prune_threshold", 0.001)]
-    gradient = forbidden()
-    host = True
-
-
-class ViterbiPath(Operator):
-    """The best path through scores per step and transitions between steps."""
-
-    inputs = [In("predictions", "(T, D), float"), In("transitions", "(D, D): from, to")]
-    outputs = [Out("viterbi_path", "(T,), int32")]
-    gradient = no_gradient
-
-    def shape(predictions: TensorType, transitions: TensorType) -> TensorType:
-        return TensorType("int32", None if predictions.dims is None else predictions.dims[:1])
-
-
-class SwapBestPath(Operator):
-    """Exchanges, at every step, the largest score with that of the step's place on a path."""
-
-    inputs = [In("predictions", "(T, D), float"), In("bestPath", "(T,), int32")]
-    outputs = [Out("new_predictions", "like predictions")]
-    shape = same_as(0)
-    gradient = no_gradient
