@@ -94,6 +94,7 @@ class PythonRule:
             if isinstance(gradient, str):
                 targets.setdefault(gradient, []).append(k)
         latest: dict[str, int] = {}
+        turn = dict.fromkeys(targets, -1)
         for op in ops:
             read = []
             for name in op.input:
@@ -105,12 +106,13 @@ class PythonRule:
                         f"the gradient operator {op.type} of its registered rule may read inputs, outputs, output "
                         "gradients, and what the rule's earlier operators wrote")
                 read.append(value)
-            made, turn = [], dict.fromkeys(targets, 0)
+            made = []
             for name in op.output:
                 if name in targets:
                     ks = targets[name]
-                    value = rule._written(rule.GI(ks[min(turn[name], len(ks) - 1)]))
-                    turn[name] += 1
+                    if turn[name] < 0 or name not in op.input:  # else it goes on with what it wrote before
+                        turn[name] = min(turn[name] + 1, len(ks) - 1)
+                    value = rule._written(rule.GI(ks[turn[name]]))
                 elif name in scope and scope[name] < rule.walk.forward.size:
                     value = rule._written(scope[name])
                 else:
