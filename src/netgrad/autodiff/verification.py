@@ -57,8 +57,7 @@ def verify(net: Any, ys: Sequence[Any] | Mapping[Any, Any] | None = None,
         if not ys:
             return [Finding(-1, "the pass fills no gradient with ones: say which blobs are differentiated, and which "
                             "blobs hold their gradients")]
-    end = max((k + 1 for k, op in enumerate(ops) if of_backward_pass(op)), default=start)  # updates may follow
-    forward, found = ops[:start], ops[start:end]
+    forward, found = ops[:start], ops[start:]
     results = [_against(forward, found, start, ys, wrt, share) for share in (True, False)[:1 + _copies(found)]]
     return min(results, key=len)
 
@@ -115,9 +114,11 @@ class _Comparison:
         for index, op in enumerate(self.wanted):
             if index not in matched:
                 findings.append(self._nearest(index, op))
+        end = max([*self.match, *(k for k, op in enumerate(self.found) if of_backward_pass(op))], default=-1)
         findings += [Finding(self.start + position,
                              f"{describe(op, self.start + position)} is not part of the derivative")
-                     for position, op in enumerate(self.found) if position not in self.match]
+                     for position, op in enumerate(self.found[:end + 1])  # what comes later is an update, say
+                     if position not in self.match]
         return sorted(findings, key=lambda finding: finding.position)
 
     def _match_equal(self) -> None:
