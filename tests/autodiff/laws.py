@@ -235,6 +235,7 @@ def check(
     wrt: bool = False,
     rewire: bool = False,
     again: bool = False,
+    redo: bool = False,
 ) -> str:
     """Differentiates a case and checks all laws; returns "right", "refused", "nothing to check" or "no verdict".
 
@@ -271,6 +272,8 @@ def check(
         check_verified(case, net, r, rewire and overwritten == "error" and share_results)
     if wrt and gradients:
         check_wrt(case, r, gradients, values, overwritten, share_results, backend)
+    if redo and overwritten == "error" and share_results:
+        check_done_again(case, net)
     if again:
         check_second_call(case, net, gradients, values, r, overwritten, backend)
     return "right" if verdicts else "no verdict"
@@ -362,6 +365,15 @@ def check_wrt(
         live.update(op.input)
 
 
+def check_done_again(case: Case, net: Any) -> None:
+    """After its gradient operators were deleted by hand, a net is differentiated as it was the first time."""
+    first = net.Proto().SerializeToString()
+    del net.Proto().op[len(case.ops) :]
+    net.AddGradientOperators(ys_of(case), skip=case.skip)
+    if net.Proto().SerializeToString() != first:
+        raise Broken("the pass is another one after the first was deleted by hand")
+
+
 def check_second_call(
     case: Case, net: Any, first: Mapping[str, Any], values: Values, r: random.Random, overwritten: str, backend: str
 ) -> None:
@@ -370,6 +382,13 @@ def check_second_call(
     base = run(case.ops, case.feeds)
     pool = [n for n in written if base[n].dtype == np.float64 and base[n].size and not n.startswith(("mean", "std"))]
     y = r.choice(pool)
+    if r.random() < 0.3:  # an operator that is put between the forward net and the first pass by hand
+        whole = list(net.Proto().op)
+        at = r.choice([0, len(whole) - sum(map(of_backward_pass, whole)), len(whole)])
+        blob = r.choice([n for n in case.feeds if at == 0] or list(base))
+        edited = caffe2_pb2.NetDef(op=[*whole[:at], CreateOperator("Copy", [blob], ["put_in"]), *whole[at:]])
+        del net.Proto().op[:]
+        net.Proto().op.extend(edited.op)
     try:
         second = net.AddGradientOperators([y], overwritten=overwritten)
     except Exception as error:

@@ -34,6 +34,7 @@ def asked(r: random.Random) -> dict[str, Any]:
         "wrt": r.random() < 0.3,
         "rewire": r.random() < 0.3,
         "again": r.random() < 0.25,
+        "redo": r.random() < 0.2,
     }
 
 

@@ -674,3 +674,48 @@ def test_a_failing_registered_function_is_reported_with_its_own_error():
 def test_power_without_exponent_is_an_error():  # F1
     with pytest.raises(MissingRuleError, match="exponent"):
         GetBackwardPass([op("Pow", "x", "y")], ["y"])
+
+
+def test_a_registered_rule_for_two_inputs_that_are_one_blob(backend):
+    @GradientRegistry.RegisterGradient("Mul", override=True)
+    def product(forward, given):
+        a, b = forward.input
+        return [
+            CreateOperator("Mul", [given[0], b], [f"{a}_grad"]),
+            CreateOperator("Mul", [given[0], a], [f"{b}_grad"]),
+        ], [f"{a}_grad", f"{b}_grad"]
+
+    assert gradients([op("Mul", "x x", "y")], ["y"], arrays(x=[3.0]), backend)["x"] == 6
+    assert gradients([op("Mul", "x w", "y")], ["y"], arrays(x=[3.0], w=[5.0]), backend)["x"] == 5
+
+
+def test_a_registered_rule_that_writes_a_gradient_in_two_steps(backend):
+    @GradientRegistry.RegisterGradient("Sin", override=True)
+    def sine(forward, given):
+        dx = f"{forward.input[0]}_grad"
+        return [CreateOperator("Cos", [forward.input[0]], [dx]), CreateOperator("Mul", [dx, given[0]], [dx])], [dx]
+
+    forward = [op("Sin", "x", "a"), op("Scale", "x", "b", scale=2.0), op("Add", "a b", "y")]
+    assert_allclose(gradients(forward, ["y"], arrays(x=[0.5]), backend)["x"], 2 + np.cos(0.5))
+
+
+def test_a_registered_rule_may_scale_the_given_gradient_in_place(backend):
+    @GradientRegistry.RegisterGradient("Negative", override=True)
+    def negative(forward, given):
+        return [CreateOperator("Scale", [given[0]], [given[0]], scale=-1.0)], [given[0]]
+
+    forward = [op("Negative", "p", "a"), op("Negative", "q", "b"), op("Sum", "a b", "y")]
+    found = gradients(forward, ["y"], arrays(p=[1.0], q=[1.0]), backend)
+    assert (found["p"], found["q"], found["y"]) == (-1, -1, 1)
+
+
+def test_gradient_operators_come_from_the_line_of_their_forward_operator():
+    made = Net("net")
+    made.Sigmoid(["x"], ["h"])
+    made.Sqr(["h"], ["h"])
+    made.Tanh(["h"], ["y"])
+    made.AddGradientOperators(["y"], overwritten="save")
+    lines = {each.type: made.line_of(k)[1] for k, each in enumerate(made.Proto().op) if made.line_of(k)}
+    assert lines["SigmoidGradient"] == lines["Sigmoid"] == lines["Tanh"] - 2
+    assert lines["TanhGradient"] == lines["Tanh"]
+    assert lines["Mul"] == lines["Sqr"] == lines["Sigmoid"] + 1

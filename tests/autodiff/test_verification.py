@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 from small_nets import net, op
 
+from netgrad.autodiff.backward import GradientRegistry
 from netgrad.autodiff.verification import verify
+from netgrad.graph.operator import CreateOperator
 from netgrad.proto import caffe2_pb2
 
 FORWARD = [op("FC", "x w b", "h"), op("Relu", "h", "r"), op("Mul", "r h", "m"), op("Gather", "t i", "e"),
@@ -150,3 +152,14 @@ def test_given_gradients_must_be_said():
 def test_a_net_without_a_pass():
     assert "no backward pass" in str(verify(net(*FORWARD))[0])
     assert verify(net(*FORWARD), ["loss"])
+
+
+def test_operators_of_a_registered_rule_belong_to_the_pass_though_they_bear_no_mark():
+    @GradientRegistry.RegisterGradient("Mine")
+    def mine(forward, given):
+        return [CreateOperator("Scale", [given[0]], ["x_grad"], scale=3.0)], ["x_grad"]
+
+    proto = finished(op("Mine", "x", "h"), op("Relu", "h", "y"), ys=["y"])
+    assert verify(proto) == []
+    proto.op[-1].input[0] = "y_autogen_grad"
+    assert "Scale" in str(verify(proto)[0])
