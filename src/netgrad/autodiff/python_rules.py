@@ -113,8 +113,6 @@ class PythonRule:
                     if turn[name] < 0 or name not in op.input:  # else it goes on with what it wrote before
                         turn[name] = min(turn[name] + 1, len(ks) - 1)
                     value = rule._written(rule.GI(ks[turn[name]]))
-                elif name in scope and scope[name] < rule.walk.forward.size:
-                    value = rule._written(scope[name])
                 else:
                     value = rule.walk.new_value(name)
                 latest[name] = value
