@@ -719,3 +719,24 @@ def test_gradient_operators_come_from_the_line_of_their_forward_operator():
     assert lines["SigmoidGradient"] == lines["Sigmoid"] == lines["Tanh"] - 2
     assert lines["TanhGradient"] == lines["Tanh"]
     assert lines["Mul"] == lines["Sqr"] == lines["Sigmoid"] + 1
+
+
+@pytest.mark.parametrize("overwritten", ["error", "save"])
+def test_a_registered_rule_that_uses_forward_blobs_as_scratch_leaves_them_alone(overwritten, backend):
+    @GradientRegistry.RegisterGradient("Tanh", override=True)
+    def tangent(forward, given):
+        x, y, dx = forward.input[0], forward.output[0], f"{forward.input[0]}_grad"
+        return [
+            CreateOperator("Scale", [x], [x], scale=5.0),
+            CreateOperator("Sqr", [y], [y]),
+            CreateOperator("Mul", [y, given[0]], [y]),
+            CreateOperator("Sub", [given[0], y], [dx]),
+        ], [dx]
+
+    forward = [op("Sigmoid", "x", "h"), op("Tanh", "h", "y"), op("Sigmoid", "y", "z")]
+    found = gradients(forward, ["y", "z"], arrays(x=[0.5]), backend, overwritten=overwritten)
+    h = 1 / (1 + np.exp(-0.5))
+    y = np.tanh(h)
+    z = 1 / (1 + np.exp(-y))
+    assert_allclose(found["x"], (1 + z * (1 - z)) * (1 - y * y) * h * (1 - h))
+    assert_allclose([found.values_after["h"], found.values_after["y"]], [[h], [y]])
