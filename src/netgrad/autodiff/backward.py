@@ -283,13 +283,15 @@ class GradientMap(MutableMapping[Any, Any]):
     """Blob -> its gradient, as `BlobReference` values or a `GradientSlice` of them; strings serve as keys.
 
     References are made when they are looked at. Two blobs may have the same gradient blob (a Sum passes its gradient
-    on); `shared` lists them.
+    on); `shared` lists them. `start` is the position in the net of the pass's first operator, where there is a net.
     """
 
-    __slots__ = ("_refs", "_source", "explain")
+    __slots__ = ("_refs", "_source", "explain", "start")
 
-    def __init__(self, names: dict[str, Any] | BackwardPass, explain: Callable[[str], str] | None = None) -> None:
+    def __init__(self, names: dict[str, Any] | BackwardPass, explain: Callable[[str], str] | None = None,
+                 start: int | None = None) -> None:
         self._source: Any = names
+        self.start = start
         self._refs: dict[str, Any] = {}
         self.explain = explain
 
@@ -462,12 +464,15 @@ def add_gradient_operators(net: Any, ys: Ys, *, skip: int = 0, wrt: Iterable[Any
             protected = {*protected, *(name for op in proto.op[:skip] for name in (*op.input, *op.output))}
         backward = build(ops, ys, wrt=wrt, overwritten=overwritten, share_results=share_results,
                          protected=protected, line_of=_line_finder(net, skip))
-        _append(net, backward, skip)
-    return GradientMap(backward, explain=_explainer(net, backward.ys, wrt))
+        start = _append(net, backward, skip)
+    return GradientMap(backward, explain=_explainer(net, backward.ys, wrt), start=start)
 
 
-def _append(net: Any, backward: BackwardPass, skip: int) -> None:
-    """Puts a finished pass into its net: changes to the forward operators first, then the gradient operators."""
+def _append(net: Any, backward: BackwardPass, skip: int) -> int:
+    """Puts a finished pass into its net: changes to the forward operators first, then the gradient operators.
+
+    Returns the position of the first gradient operator.
+    """
     proto, provenance = net.Proto(), net._provenance
     sources: Sequence[int] = [k + skip if k >= 0 else -1 for k in backward.origins] if skip else backward.origins
     plan = backward.saving
@@ -480,6 +485,7 @@ def _append(net: Any, backward: BackwardPass, skip: int) -> None:
     start = len(proto.op)
     proto.MergeFromString(backward.wire)
     provenance.inherit(start, sources, backward.types, backward.first_output)
+    return start
 
 
 def _insert(proto: Any, provenance: Any, before: dict[int, list[Any]]) -> list[int]:
