@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,12 +11,15 @@ from laws import dense, run
 
 from netgrad.graph.net import Net
 from netgrad.graph.operator import CreateOperator
+from netgrad.graph.schema import SchemaWarning
 from netgrad.tools.printing import format_operator
 
 
 def op(type: str, inputs: str, outputs: str, **arguments: Any) -> Any:
     """An operator; blobs are separated by spaces."""
-    return CreateOperator(type, inputs.split(), outputs.split(), **arguments)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SchemaWarning)  # some are wrong on purpose
+        return CreateOperator(type, inputs.split(), outputs.split(), **arguments)
 
 
 def net(*ops: Any) -> Any:
@@ -31,11 +35,8 @@ def arrays(**values: Any) -> dict[str, np.ndarray]:
     return {name: value.astype(np.float64 if value.dtype.kind == "f" else np.int32) for name, value in found.items()}
 
 
-def gradients(forward: Any, ys: Any, feeds: Mapping[str, Any], backend: str, **options: Any) -> dict[str, np.ndarray]:
-    """Differentiates (a net, or a list of operators), runs everything, and returns all gradients, dense.
-
-    The blobs after the run are those under ``values`` of the returned dict's type, see `Numbers`.
-    """
+def gradients(forward: Any, ys: Any, feeds: Mapping[str, Any], backend: str, **options: Any) -> Numbers:
+    """Differentiates a net, or a list of operators, runs everything, and returns all gradients, dense."""
     forward = net(*forward) if isinstance(forward, (list, tuple)) else forward
     found = forward.AddGradientOperators(ys, **options)
     values = run(list(forward.Proto().op), feeds, backend)
