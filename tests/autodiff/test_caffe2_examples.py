@@ -37,6 +37,8 @@ CORE = SimpleNamespace(
     DeviceScope=DeviceScope,
     NameScope=NameScope,
 )
+pytestmark = pytest.mark.filterwarnings("ignore::netgrad.graph.schema.SchemaWarning")
+
 NETS = sections((DATA / "caffe2_nets.txt").read_text())
 ANSWERS = sections((DATA / "caffe2_answers.txt").read_text())
 
