@@ -740,3 +740,9 @@ def test_a_registered_rule_that_uses_forward_blobs_as_scratch_leaves_them_alone(
     z = 1 / (1 + np.exp(-y))
     assert_allclose(found["x"], (1 + z * (1 - z)) * (1 - y * y) * h * (1 - h))
     assert_allclose([found.values_after["h"], found.values_after["y"]], [[h], [y]])
+
+
+def test_two_look_ups_in_one_table_with_indices_of_two_types(backend):
+    forward = [op("Gather", "t i", "a"), op("Gather", "t j", "b")]
+    feeds = {"t": np.array([1.0, 2.0, 3.0]), "i": np.array([0, 1], np.int32), "j": np.array([1, 2, 2], np.int64)}
+    assert_array_equal(gradients(forward, ["a", "b"], feeds, backend)["t"], [1, 2, 2])

@@ -7,6 +7,7 @@ from typing import Any
 
 from netgrad.graph.arguments import Bool, Int, Ints, Str
 from netgrad.graph.declaration import In, Operator, Out, between
+from netgrad.graph.example import Example, Tensor
 from netgrad.graph.rules import Rule, emits
 from netgrad.graph.shapes import Dim, ShapeError, TensorType
 from netgrad.ops._arrays import canonical_axis, zeros
@@ -34,8 +35,9 @@ def _split_concat(op: Rule) -> None:
 def _concatenated(*X: TensorType, axis: int | None, add_axis: bool, order: str) -> tuple[TensorType, TensorType]:
     sizes = TensorType("int32", (len(X),))
     add_axis = add_axis and axis is not None
+    dtype = "int64" if {x.dtype for x in X} == {"int32", "int64"} else X[0].dtype
     if any(x.dims is None for x in X):
-        return TensorType(X[0].dtype), sizes
+        return TensorType(dtype), sizes
     parts: list[list[Dim]] = [list(x.dims or ()) for x in X]
     rank = len(parts[0]) + add_axis
     place = canonical_axis(_channel_axis(axis, order), rank)
@@ -50,11 +52,14 @@ def _concatenated(*X: TensorType, axis: int | None, add_axis: bool, order: str) 
     along = [part[place] for part in parts]
     result = parts[0]
     result[place] = None if None in along else sum(d for d in along if d is not None)
-    return X[0].with_dims(result), sizes
+    return TensorType(dtype, tuple(result)), sizes
 
 
 class Concat(Operator):
-    """Joins tensors along an axis, old or new, and notes how much of it each of them takes."""
+    """Joins tensors along an axis, old or new, and notes how much of it each of them takes.
+
+    int32 and int64 give int64: the indices of two look-ups in one table need not agree.
+    """
 
     inputs = [In("X", "all of one dtype, of one shape but for the axis", variadic=True)]
     outputs = [Out("concat_result"), Out("split_info", "1-D int32: sizes along the axis", differentiable=False)]
@@ -62,10 +67,16 @@ class Concat(Operator):
     strings = True
     shape = _concatenated
     gradient = _split_concat
+    example = Example(
+        {"X0": [[1.0], [2.0]], "X1": [[3.0], [4.0]]},
+        {"concat_result": [[1.0, 3.0], [2.0, 4.0]], "split_info": [1, 1]},
+        {"axis": 1})
 
     def kernel(xp: Any, *X: Any, axis: int | None, add_axis: bool, order: str) -> Any:
         if len({x.dtype for x in X}) > 1:
-            raise ValueError(f"inputs have dtypes {', '.join(map(xp.dtype_name, X))}: expected one dtype")
+            if {xp.dtype_name(x) for x in X} != {"int32", "int64"}:
+                raise ValueError(f"inputs have dtypes {', '.join(map(xp.dtype_name, X))}: expected one dtype")
+            X = tuple(xp.astype(x, xp.int64) for x in X)
         add_axis = add_axis and axis is not None
         _concatenated(*(TensorType(None, tuple(x.shape)) for x in X), axis=axis, add_axis=add_axis, order=order)
         place = canonical_axis(_channel_axis(axis, order), X[0].ndim + add_axis)
@@ -84,6 +95,9 @@ class DepthConcat(Operator):
     shape = _concatenated
     gradient = _split_concat
     kernel = Concat.kernel
+    example = Example(
+        {"X0": [[[[1.0]]]], "X1": [[[[2.0]]]]},
+        {"concat_result": [[[[1.0]], [[2.0]]]], "split_info": [1, 1]})
 
 
 def _concat_split(op: Rule) -> None:
@@ -120,6 +134,7 @@ class Split(Operator):
     strings = True
     shares = views_of_first()
     gradient = _concat_split
+    example = Example({"input": [1.0, 2.0, 3.0, 4.0]}, {"Y0": [1.0, 2.0], "Y1": [3.0, 4.0]}, {"axis": 0})
 
     def shape(input: TensorType, split: TensorType | None = None, *, axis: int | None, add_axis: bool, order: str,
               split_argument: Any, num_outputs: int = 0) -> tuple[TensorType, ...]:
@@ -170,6 +185,7 @@ class DepthSplit(Operator):
     shape = Split.shape
     outputs_alike = Split.outputs_alike
     kernel = Split.kernel
+    example = Example({"input": [[[[1.0]], [[2.0]]]]}, {"Y0": [[[[1.0]]]], "Y1": [[[[2.0]]]]})
 
 
 class SplitByLengths(Operator):
@@ -184,6 +200,7 @@ class SplitByLengths(Operator):
     strings = True
     shares = views_of_first()
     gradient = _concat_split
+    example = Example({"input": [1.0, 2.0, 3.0], "legnths": [1, 2]}, {"Y0": [1.0], "Y1": [2.0, 3.0]}, {"axis": 0})
 
     def kernel(xp: Any, input: Any, lengths: Any, *, axis: int | None, order: str, use_scaling_lengths: bool,
                op: Any) -> Any:
@@ -235,6 +252,10 @@ class Slice(Operator):
     num_inputs = between(1, 3)
     arguments = [Ints("starts", None, as_="starts_argument"), Ints("ends", None, as_="ends_argument")]
     shares = {(0, 0)}
+    example = Example(
+        {"X": [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]},
+        {"Y": [[2.0, 3.0], [5.0, 6.0]]},
+        {"starts": [0, 1], "ends": [-1, 3]})
 
     def shape(X: TensorType, *given: TensorType, starts_argument: Any, ends_argument: Any) -> TensorType:
         if given or X.dims is None or starts_argument is None or ends_argument is None:
@@ -264,6 +285,10 @@ class SliceGradient(Operator):
     num_inputs = num_outputs = between(0, None)
     arguments = Slice.arguments
     internal = True
+    example = Example(
+        {"X": [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]], "starts": [[1.0, 0.5], [2.0, -1.0]]},
+        {"dX": [[0.0, 1.0, 0.5], [0.0, 2.0, -1.0]]},
+        {"starts": [0, 1], "ends": [-1, 3]})
 
     def shape(X: TensorType, *rest: TensorType, **_: Any) -> TensorType:
         return rest[-1].with_dims(X.dims)
@@ -307,6 +332,7 @@ class Tile(Operator):
     ]
     outputs = [Out("Y")]
     arguments = [Int("tiles", None, as_="tiles_argument"), Int("axis", None, as_="axis_argument")]
+    example = Example({"X": [[1.0, 2.0]]}, {"Y": [[1.0, 2.0, 1.0, 2.0]]}, {"tiles": 2, "axis": 1})
 
     def shape(X: TensorType, *given: TensorType, tiles_argument: Any, axis_argument: Any) -> TensorType:
         if X.dims is None or given or tiles_argument is None or axis_argument is None:
@@ -337,6 +363,7 @@ class TileGradient(Operator):
     outputs = [Out("dX")]
     arguments = Tile.arguments
     internal = True
+    example = Example({"dY": [[1.0, 0.5, 2.0, -1.0]]}, {"dX": [[3.0, -0.5]]}, {"tiles": 2, "axis": 1})
 
     def kernel(xp: Any, dY: Any, tiles: Any = None, axis: Any = None, *, tiles_argument: Any,
                axis_argument: Any) -> Any:
@@ -356,6 +383,9 @@ class NumpyTile(Operator):
     num_outputs = between(0, None)
 
     strings = True
+    example = Example(
+        {"data": [[1.0, 2.0]], "repeats": Tensor([2, 2], "int64")},
+        {"tiled_data": [[1.0, 2.0, 1.0, 2.0], [1.0, 2.0, 1.0, 2.0]]})
     def shape(data: TensorType, repeats: TensorType) -> TensorType:
         return data.with_dims(None if data.rank is None else (None,) * data.rank)
 
@@ -373,6 +403,9 @@ class Expand(Operator):
     outputs = [Out("Y")]
     gradient = emits("ExpandGradient", "GO0 I0", "GI0")
     shares = {(0, 0)}
+    example = Example(
+        {"X": [[1.0], [2.0]], "shape": Tensor([2, 3], "int64")},
+        {"Y": [[1.0, 1.0, 1.0], [2.0, 2.0, 2.0]]})
 
     def shape(X: TensorType, shape: TensorType) -> TensorType:
         return TensorType(X.dtype)
@@ -394,6 +427,7 @@ class ExpandGradient(Operator):
     outputs = [Out("dX", "shape of X, dtype of dY")]
     internal = True
     shares = {(0, 0)}
+    example = Example({"dY": [[1.0, 0.5, 2.0], [-1.0, 0.25, 3.0]], "X": [[1.0], [2.0]]}, {"dX": [[3.5], [2.25]]})
 
     def shape(dY: TensorType, X: TensorType) -> TensorType:
         return dY.with_dims(X.dims)
