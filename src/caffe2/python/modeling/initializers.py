@@ -6,7 +6,8 @@ facade(
     __name__,
     {
         "netgrad.training.initializers": """
-        ExternalInitializer Initializer PseudoFP16Initializer ReversePseudoFP16Initializer update_initializer""",
+        ExternalInitializer Initializer PseudoFP16Initializer ReversePseudoFP16Initializer update_initializer
+        pFP16Initializer=PseudoFP16Initializer""",
         "netgrad.training.parameters": "ParameterInfo",
     },
 )
