@@ -14,10 +14,25 @@ import pytest
 import caffe2.python.core as c
 import netgrad.graph.blob
 import netgrad.graph.operator
-from caffe2.python import context, core, lazy, net_builder, net_drawer, schema, scope, task, utils
+from caffe2.python import (
+    context,
+    core,
+    dyndep,
+    extension_loader,
+    lazy,
+    lazy_dyndep,
+    net_builder,
+    net_drawer,
+    predictor_constants,
+    schema,
+    scope,
+    task,
+    utils,
+)
 from netgrad.facade import facade
 
-FACADES = [core, scope, context, utils, lazy, schema, task, net_builder, net_drawer]
+FACADES = [core, scope, context, utils, lazy, schema, task, net_builder, net_drawer, dyndep, lazy_dyndep,
+           extension_loader, predictor_constants]
 
 
 @pytest.mark.parametrize("module", FACADES, ids=lambda module: module.__name__)
