@@ -18,7 +18,7 @@ at after each net or step: ``stop_if`` writes it, and the operators that follow 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, ClassVar, NoReturn, Self
+from typing import Any, ClassVar, Self
 
 from netgrad.control.task import Cluster, Node, Task, TaskGroup
 from netgrad.graph import net_names
@@ -249,21 +249,29 @@ class Operations:
         """A block that runs once if the boolean blob is true; ``Elif(cond)`` and ``Else()`` of it open others."""
         return NetBuilder.current().add(RunIf(cond, name=name))  # type: ignore[no-any-return]
 
-    def IfNet(self, cond: Any, name: str | None = None) -> NoReturn:
-        """As `If`, by an If operator."""
-        _needs_operators("IfNet", "ops.If(cond)")
+    def IfNet(self, cond: Any, name: str | None = None) -> NetBuilder:
+        """As `If`, by an If operator: the block becomes part of the net around it, and can be differentiated."""
+        from netgrad.control.net_blocks import RunIfNet
 
-    def Else(self, name: str | None = None) -> NoReturn:
-        """The other branch of `IfNet`."""
-        _needs_operators("Else", "the Else() of what ops.If(cond) returned")
+        return NetBuilder.current().add(RunIfNet(cond, name=name))  # type: ignore[no-any-return]
 
-    def WhileNet(self, name: str | None = None) -> NoReturn:
-        """A loop by a While operator."""
-        _needs_operators("WhileNet", "ops.loop() with ops.stop_if(blob)")
+    def Else(self, name: str | None = None) -> NetBuilder:
+        """The other branch of the `IfNet` right before it."""
+        from netgrad.control.net_blocks import RunElseNet
 
-    def Condition(self, name: str | None = None) -> NoReturn:
-        """What `WhileNet` repeats before each round, and whose last output says whether there is one."""
-        _needs_operators("Condition", "ops.loop() with ops.stop_if(blob)")
+        return RunElseNet(name=name)
+
+    def WhileNet(self, name: str | None = None) -> NetBuilder:
+        """A loop by a While operator; its block begins with a `Condition`."""
+        from netgrad.control.net_blocks import RunWhileNet
+
+        return NetBuilder.current().add(RunWhileNet(name=name))  # type: ignore[no-any-return]
+
+    def Condition(self, name: str | None = None) -> NetBuilder:
+        """What a `WhileNet` runs before each round; the only output of its last operator says whether there is one."""
+        from netgrad.control.net_blocks import RunWhileCondition
+
+        return RunWhileCondition(name=name)
 
     def task_init(self) -> SetupBuilder:
         """A block that runs once before the task, however many instances it has."""
@@ -304,11 +312,6 @@ class Operations:
 
 
 ops = Operations()
-
-
-def _needs_operators(block: str, instead: str) -> NoReturn:
-    raise NotImplementedError(f"ops.{block} writes control flow operators (If, While), which netgrad cannot write yet; "
-                              f"they come with control flow, issue 4. {instead} does the same by steps of the plan")
 
 
 class ReporterBuilder(NetBuilder):

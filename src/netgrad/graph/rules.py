@@ -95,6 +95,9 @@ class Rule(Protocol):
     def emit(self, type: str, inputs: Sequence[Ref], outputs: Sequence[Ref], **arguments: Any) -> None:
         """Appends an operator. Keyword arguments become its arguments: int, float, str, bytes and lists of them."""
 
+    def through_nets(self) -> None:
+        """Emits the gradient of an operator that runs nets: one that runs their gradients."""
+
     def set_GI(self, k: int, value: Ref) -> None:
         """The gradient of input k is ``value`` itself: nothing is computed (the output's gradient passes through)."""
 
@@ -195,3 +198,8 @@ def forbidden(reason: str = Forbidden.reason) -> Forbidden:
 def not_implemented(reason: str = "a derivative exists but no rule has been written for it") -> Forbidden:
     """Caffe2 declares these as "gradient not implemented yet"."""
     return Forbidden(reason)
+
+
+def through_nets(rule: Rule) -> None:
+    """The rule of If, While and Do: the nets that they run are differentiated."""
+    rule.through_nets()

@@ -7,6 +7,7 @@ from typing import Any
 
 from netgrad.graph.arguments import Bool, Float, Int
 from netgrad.graph.declaration import In
+from netgrad.graph.example import Example, Tensor
 from netgrad.graph.rules import no_gradient
 from netgrad.graph.shapes import same_as
 from netgrad.ops.optimizers import (
@@ -56,6 +57,9 @@ class Wngrad(Update):
     arguments = [Float("epsilon", 1e-5)]
     inplace = {(0, 0), (1, 1)}
     shape = same_as(0, 1, 1, 0)
+    example = Example(
+        {"param": [1.0, 2.0], "seq_b": [1.0], "grad": [0.5, -0.5], "lr": [-0.1]},
+        {"output_param": [0.950001, 2.05], "output_seq_b": [1.49999]})
 
     def kernel(xp: Any, param: Any, seq_b: Any, grad: Any, lr: Any, *, epsilon: float) -> Any:
         same_shape(param=param, grad=grad)
@@ -73,6 +77,10 @@ class SparseWngrad(Update):
     arguments = [Float("epsilon", 1e-5)]
     inplace_required = ALL_IN_PLACE
     shape = same_as(0, 1)
+    example = Example(
+        {"param": [[1.0, 2.0], [3.0, 4.0]], "seq_b": [1.0], "indices": Tensor([1], "int64"), "grad": [[0.5, -0.5]],
+         "lr": [-0.1]},
+        {"param": [[1.0, 2.0], [2.95, 4.05]], "seq_b": [1.5]})
 
     def kernel(xp: Any, param: Any, seq_b: Any, indices: Any, grad: Any, lr: Any, *, epsilon: float) -> Any:
         rate = number(xp, lr, param) / (number(xp, seq_b, param) + epsilon)
@@ -102,6 +110,9 @@ class Storm(Update):
     arguments = STORM
     inplace = {(0, 0), (1, 1), (2, 2)}
     shape = same_as(0, 1, 2)
+    example = Example(
+        {"param": [1.0, 2.0], "moment": [0.1, 0.2], "grad_sq_sum": [1.0], "grad": [0.5, -0.5], "lr": [-0.1]},
+        {"output_param": [0.98895, 1.98728], "output_moment": [0.12924, 0.14883], "output_grad_sq_sum": [1.5]})
 
     def kernel(xp: Any, param: Any, moment: Any, grad_sq_sum: Any, grad: Any, lr: Any, *, momentum: float,
                beta: float) -> Any:
@@ -119,6 +130,10 @@ class SparseStorm(Update):
     arguments = STORM
     inplace_required = ALL_IN_PLACE
     shape = same_as(0, 1, 2)
+    example = Example(
+        {"param": [[1.0, 2.0], [3.0, 4.0]], "moment": [[0.1, 0.1], [0.2, 0.2]], "grad_sq_sum": [1.0],
+         "grad": [[0.5, -0.5]], "indices": Tensor([1], "int64"), "lr": [-0.1]},
+        {"param": [[1.0, 2.0], [2.98103, 3.98728]], "moment": [[0.1, 0.1], [0.22193, 0.14883]], "grad_sq_sum": [1.5]})
 
     def kernel(xp: Any, param: Any, moment: Any, grad_sq_sum: Any, grad: Any, indices: Any, lr: Any, *,
                momentum: float, beta: float) -> Any:
@@ -211,6 +226,9 @@ class Lars(Update):
     arguments = [Float("offset", 0.5), Float("lr_min", 0.02)]
     effects = frozenset[str]()
     shape = same_as(2)
+    example = Example(
+        {"X": [3.0, 4.0], "dX": [0.6, 0.8], "wd": [0.1], "trust": [0.5], "lr_max": [10.0]},
+        {"lr_rescaled": [0.625]})
 
     def kernel(xp: Any, X: Any, dX: Any, wd: Any, trust: Any, lr_max: Any, *, offset: float, lr_min: float) -> Any:
         same_shape(X=X, dX=dX)
@@ -232,6 +250,7 @@ class LearningRateAdaption(Update):
     inplace = {(0, 0)}
     shape = same_as(0)
     gradient = no_gradient
+    example = Example({"lr": [0.1], "grad": [0.5, 1.0], "effgrad": [1.0, 1.0]}, {"output_lr": [0.0990513]})
 
     def kernel(xp: Any, lr: Any, grad: Any, effgrad: Any, *, lr_alpha: float, normalized_lr_adaption: bool) -> Any:
         same_shape(grad=grad, effgrad=effgrad)
@@ -255,6 +274,7 @@ class ClipTensorByScaling(Update):
     shares = {(0, 0)}
     shape = same_as(0)
     gradient = NO_GRADIENT
+    example = Example({"input_tensor": [3.0, 4.0], "val": [5.0]}, {"clipped": [0.6, 0.8]}, {"threshold": 1.0})
 
     def kernel(xp: Any, input_tensor: Any, val: Any, additional_threshold: Any, *, threshold: float) -> Any:
         limit = threshold
@@ -274,6 +294,10 @@ class WeightScale(Update):
     effects = frozenset[str]()
     shares = {(0, 0)}
     shape = same_as(0)
+    example = Example(
+        {"w": [1.0, 2.0], "iter": Tensor([0], "int64")},
+        {"nw": [0.5, 1.0]},
+        {"stepsize": 1, "upper_bound_iter": 10, "scale": 0.5})
 
     def kernel(xp: Any, w: Any, iter: Any, *, stepsize: int, upper_bound_iter: int, scale: float) -> Any:
         t = iteration(xp, iter)
@@ -289,6 +313,11 @@ class RowWiseCounter(Update):
     arguments = [Int("counter_halflife", -1, "in iterations; negative: nothing is counted")]
     inplace_required = ALL_IN_PLACE
     shape = same_as(0, 1)
+    example = Example(
+        {"prev_iter": Tensor([0, 2], "int64"), "update_counter": Tensor([1.0, 1.0], "float64"),
+         "indices": Tensor([1], "int64"), "iter": Tensor([5], "int64")},
+        {"prev_iter": Tensor([0, 5], "int64"), "update_counter": Tensor([1.0, 1.81225], "float64")},
+        {"counter_halflife": 10})
 
     def kernel(xp: Any, prev_iter: Any, update_counter: Any, indices: Any, iter: Any, *, counter_halflife: int) -> Any:
         if counter_halflife <= 0:

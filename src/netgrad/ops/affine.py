@@ -7,6 +7,7 @@ from typing import Any
 
 from netgrad.graph.arguments import Bool, Int, Str
 from netgrad.graph.declaration import In, Operator, Out, counts
+from netgrad.graph.example import Example
 from netgrad.graph.rules import Rule, emits
 from netgrad.graph.shapes import same_as
 from netgrad.ops._arrays import canonical_axis, require_size, rows
@@ -28,6 +29,10 @@ class AffineChannel(Operator):
     arguments = [Str("order", "NCHW"), Bool("is_learnable", False, "scale and bias receive gradients too")]
     inplace = {(0, 0)}
     shape = same_as(0)
+    example = Example(
+        {"X": [[[1.0], [2.0]]], "scale": [2.0, 3.0], "bias": [0.5, -0.5]},
+        {"Y": [[[2.5], [5.5]]]},
+        wrt=("X",))
 
     def kernel(xp: Any, X: Any, scale: Any, bias: Any, *, order: str) -> Any:
         return X * _laid(xp, scale, X, order, "scale") + _laid(xp, bias, X, order, "bias")
@@ -50,6 +55,7 @@ class AffineChannelGradient(Operator):
     inplace = {(0, 0)}
     shape = same_as(0, 2, 2)
     internal = True
+    example = Example({"dY": [[[1.0], [0.5]]], "X": [2.0, 3.0]}, {"dX": [[[2.0], [1.5]]]})
 
     def kernel(xp: Any, dY: Any, *more: Any, order: str) -> Any:
         scale = more[-1]
@@ -68,6 +74,9 @@ class ElementwiseLinear(Operator):
     arguments = [Int("axis", 1, "where the columns begin")]
     shape = same_as(0)
     gradient = emits("ElementwiseLinearGradient", "GO0 I0 I1", "GI0 GI1 GI2")
+    example = Example(
+        {"X": [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]], "w": [2.0, 3.0, 4.0], "b": [0.5, 0.0, -0.5]},
+        {"Y": [[2.5, 6.0, 11.5], [8.5, 15.0, 23.5]]})
 
     def kernel(xp: Any, X: Any, w: Any, b: Any, *, axis: int) -> Any:
         flat = rows(xp, X, canonical_axis(axis, len(X.shape)))
@@ -84,6 +93,9 @@ class ElementwiseLinearGradient(Operator):
     arguments = [Int("axis", 1)]
     shape = same_as(1, 2, 2)
     internal = True
+    example = Example(
+        {"dY": [[1.0, 0.5, 2.0], [-1.0, 0.25, 3.0]], "X": [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]], "w": [2.0, 3.0, 4.0]},
+        {"dX": [[2.0, 1.5, 8.0], [-2.0, 0.75, 12.0]], "dw": [-3.0, 2.25, 24.0], "db": [0.0, 0.75, 5.0]})
 
     def kernel(xp: Any, dY: Any, X: Any, w: Any, *, axis: int) -> Any:
         expect_like(dY, X, model_name="X")
@@ -100,6 +112,9 @@ class RowMul(Operator):
     inputs = [In("mat", "(N, ...), float"), In("w", "N elements")]
     outputs = [Out("Y", "like mat")]
     shape = same_as(0)
+    example = Example(
+        {"mat": [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]], "w": [2.0, 3.0]},
+        {"Y": [[2.0, 4.0, 6.0], [12.0, 15.0, 18.0]]})
 
     def kernel(xp: Any, mat: Any, w: Any) -> Any:
         require_size("w", w, mat.shape[0], ", one for each row of mat")
@@ -117,6 +132,7 @@ class ReduceTailSum(Operator):
 
     inputs = [In("X", "(N, ...), float")]
     outputs = [Out("Y", "(N,)")]
+    example = Example({"X": [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]}, {"Y": [6.0, 15.0]})
 
     def shape(X: Any) -> Any:
         return X.with_dims(None if X.dims is None else X.dims[:1])

@@ -7,6 +7,7 @@ from typing import Any
 
 from netgrad.graph.arguments import Bool, Float, Int, Str
 from netgrad.graph.declaration import Arity, In, Operator, Out
+from netgrad.graph.example import Example
 from netgrad.graph.rules import Rule, emits, pass_through
 from netgrad.graph.shapes import TensorType, broadcast, same_as
 from netgrad.ops._broadcasting import (
@@ -48,6 +49,9 @@ class Add(Binary):
 
     gradient = emits("AddGradient", "GO0 I0 I1", "GI0 GI1")
     kernel = elementwise(lambda xp, A, B: A + B)
+    example = Example(
+        {"A": [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]], "B": [1.0, 2.0, 4.0]},
+        {"C": [[2.0, 4.0, 7.0], [5.0, 7.0, 10.0]]})
 
 
 class AddGradient(BinaryGradient):
@@ -56,6 +60,9 @@ class AddGradient(BinaryGradient):
     inputs = [In("dC", "shape of C"), In("A", shape_only=True), In("B", shape_only=True)]
     shares = {(0, 0), (0, 1)}
     kernel = elementwise_gradient(lambda xp, dC, A, B: (dC, dC))
+    example = Example(
+        {"dC": [[1.0, 0.5, 2.0], [-1.0, 0.25, 3.0]], "A": [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]], "B": [1.0, 2.0, 4.0]},
+        {"dA": [[1.0, 0.5, 2.0], [-1.0, 0.25, 3.0]], "dB": [0.0, 0.75, 5.0]})
 
 
 class Sub(Binary):
@@ -63,6 +70,9 @@ class Sub(Binary):
 
     gradient = emits("SubGradient", "GO0 I0 I1", "GI0 GI1")
     kernel = elementwise(lambda xp, A, B: A - B)
+    example = Example(
+        {"A": [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]], "B": [1.0, 2.0, 4.0]},
+        {"C": [[0.0, 0.0, -1.0], [3.0, 3.0, 2.0]]})
 
 
 _opposite = elementwise_gradient(lambda xp, dC, A, B: (dC, -dC))
@@ -73,6 +83,9 @@ class SubGradient(BinaryGradient):
 
     inputs = [In("dC", "shape of C"), In("A", shape_only=True), In("B", shape_only=True)]
     shares = {(0, 0)}
+    example = Example(
+        {"dC": [[1.0, 0.5, 2.0], [-1.0, 0.25, 3.0]], "A": [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]], "B": [1.0, 2.0, 4.0]},
+        {"dA": [[1.0, 0.5, 2.0], [-1.0, 0.25, 3.0]], "dB": [0.0, -0.75, -5.0]})
 
     def kernel(xp: Any, dC: Any, A: Any, B: Any, *, op: Any, broadcast: bool, axis: int, axis_str: str,
                order: str) -> Any:
@@ -87,12 +100,18 @@ class Mul(Binary):
 
     gradient = emits("MulGradient", "GO0 I0 I1", "GI0 GI1")
     kernel = elementwise(lambda xp, A, B: A * B)
+    example = Example(
+        {"A": [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]], "B": [1.0, 2.0, 4.0]},
+        {"C": [[1.0, 4.0, 12.0], [4.0, 10.0, 24.0]]})
 
 
 class MulGradient(BinaryGradient):
     """dA = dC B and dB = dC A, each summed over the axes its operand was broadcast along."""
 
     kernel = elementwise_gradient(lambda xp, dC, A, B: (dC * B, dC * A))
+    example = Example(
+        {"dC": [[1.0, 0.5, 2.0], [-1.0, 0.25, 3.0]], "A": [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]], "B": [1.0, 2.0, 4.0]},
+        {"dA": [[1.0, 1.0, 8.0], [-1.0, 0.5, 12.0]], "dB": [-3.0, 2.25, 24.0]})
 
 
 def _divide(xp: Any, A: Any, B: Any) -> Any:
@@ -107,6 +126,9 @@ class Div(Binary):
     inplace = {(0, 0)}
     gradient = emits("DivGradient", "GO0 I0 I1 O0", "GI0 GI1")
     kernel = elementwise(_divide)
+    example = Example(
+        {"A": [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]], "B": [1.0, 2.0, 4.0]},
+        {"C": [[1.0, 1.0, 0.75], [4.0, 2.5, 1.5]]})
 
 
 class DivGradient(BinaryGradient):
@@ -118,6 +140,10 @@ class DivGradient(BinaryGradient):
     inputs = [In("dC", "shape of C"), In("A", "left out in the short form", shape_only=True), In("B"),
               In("C", "the quotient", optional=True)]
     inplace = {(0, 0)}
+    example = Example(
+        {"dC": [[1.0, 0.5, 2.0], [-1.0, 0.25, 3.0]], "A": [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]], "B": [1.0, 2.0, 4.0],
+         "C": [[1.0, 1.0, 0.75], [4.0, 2.5, 1.5]]},
+        {"dA": [[1.0, 0.25, 0.5], [-1.0, 0.125, 0.75]], "dB": [3.0, -0.5625, -1.5]})
 
     def shape(*types: TensorType, **_: Any) -> tuple[TensorType, TensorType]:
         return (types[0], types[1]) if len(types) == 3 else (types[1], types[2])
@@ -143,6 +169,7 @@ class Pow(Operator):
     arguments = [Float("exponent", None, "the exponent, where there is no second input", as_="power"), *BROADCASTING]
     inplace = {(0, 0), (1, 0)}
     shape = broadcast()
+    example = Example({"X": [1.0, 2.0, 3.0]}, {"Y": [1.0, 4.0, 9.0]}, {"exponent": 2.0})
 
     def kernel(xp: Any, X: Any, exponent: Any = None, *, power: float | None,
                broadcast: bool, axis: int, axis_str: str, order: str) -> Any:
@@ -205,6 +232,7 @@ class SumReduceLike(Operator):
         Int("axis", -1, "where in A the axes of B begin; -1: so that the last axes meet"),
         Str("axis_str", "", "the same as a letter of order"), Str("order", "NCHW", "the letters of A's axes"),
     ]
+    example = Example({"A": [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]], "B": [0.0, 0.0, 0.0]}, {"C": [5.0, 7.0, 9.0]})
 
     def shape(A: TensorType, B: TensorType, **_: Any) -> TensorType:
         return A.with_dims(B.dims)
@@ -243,6 +271,7 @@ class Sum(Nary):
     shares = {(0, 0)}
     gradient = pass_through
     kernel = _sum
+    example = Example({"X0": [1.0, 5.0], "X1": [3.0, 2.0], "X2": [0.5, 0.5]}, {"Y": [4.5, 7.5]})
 
 
 class SumInt(Nary):
@@ -251,10 +280,13 @@ class SumInt(Nary):
     inputs = [In("X", "all of one shape, int32 or int64", variadic=True)]
     shares = {(0, 0)}
     kernel = _sum
+    example = Example({"X0": [1, 5], "X1": [3, 2]}, {"Y": [4, 7]})
 
 
 class Mean(Nary):
     """Y = (X_0 + X_1 + ...) / number of inputs."""
+
+    example = Example({"X0": [1.0, 5.0], "X1": [3.0, 2.0]}, {"Y": [2.0, 3.5]})
 
     def kernel(xp: Any, *tensors: Any) -> Any:
         return _sum(xp, *tensors) / len(tensors)
@@ -271,6 +303,7 @@ class MeanGradient(Operator):
     inplace = {(0, 0)}
     inplace_keeps_shape = True
     internal = True
+    example = Example({"dY": [1.0, 0.5]}, {"dX0": [0.5, 0.25], "dX1": [0.5, 0.25]})
 
     def kernel(xp: Any, dY: Any, *, op: Any) -> Any:
         part = dY / op.num_outputs
@@ -304,6 +337,7 @@ class Max(Nary):
     """Y = the largest of X_0, X_1, ..., element by element."""
 
     gradient = _extreme_gradient
+    example = Example({"X0": [1.0, 5.0], "X1": [3.0, 2.0]}, {"Y": [3.0, 5.0]})
 
     def kernel(xp: Any, *tensors: Any) -> Any:
         _alike(tensors)
@@ -318,11 +352,16 @@ class Max(Nary):
 class MaxGradient(ExtremeGradient):
     """dX_k = dY where X_k is the first of the inputs that are largest, 0 elsewhere."""
 
+    example = Example(
+        {"Y": [3.0, 5.0], "dY": [1.0, 0.5], "X0": [1.0, 5.0], "X1": [3.0, 2.0]},
+        {"dX0": [0.0, 0.5], "dX1": [1.0, 0.0]})
+
 
 class Min(Nary):
     """Y = the smallest of X_0, X_1, ..., element by element."""
 
     gradient = _extreme_gradient
+    example = Example({"X0": [1.0, 5.0], "X1": [3.0, 2.0]}, {"Y": [1.0, 2.0]})
 
     def kernel(xp: Any, *tensors: Any) -> Any:
         _alike(tensors)
@@ -337,6 +376,10 @@ class Min(Nary):
 class MinGradient(ExtremeGradient):
     """dX_k = dY where X_k is the first of the inputs that are smallest, 0 elsewhere."""
 
+    example = Example(
+        {"Y": [1.0, 2.0], "dY": [1.0, 0.5], "X0": [1.0, 5.0], "X1": [3.0, 2.0]},
+        {"dX0": [1.0, 0.0], "dX1": [0.0, 0.5]})
+
 
 class WeightedSum(Operator):
     """Y = w_0 X_0 + w_1 X_1 + ..., each weight a single number in a blob."""
@@ -346,6 +389,10 @@ class WeightedSum(Operator):
     arguments = [Bool("grad_on_w", False, "give the weights gradients too")]
     inplace = {(0, 0)}
     shape = same_as(0)
+    example = Example(
+        {"X_0": [1.0, 2.0], "weight_0": [0.5], "X_1": [3.0, 4.0], "weight_1": [2.0]},
+        {"Y": [6.5, 9.0]},
+        wrt=("X_0", "X_1"))
 
     def kernel(xp: Any, *pairs: Any) -> Any:
         _alike(pairs[::2])
@@ -375,6 +422,9 @@ class WeightedSumGradient(Operator):
     num_inputs = Arity(1, None, lambda count: count % 2 == 1, "an odd number")
     arguments = [Bool("grad_on_w", False)]
     internal = True
+    example = Example(
+        {"dY": [1.0, 0.5], "X0": [1.0, 2.0], "weight0": [0.5], "X1": [3.0, 4.0], "weight1": [2.0]},
+        {"dX0": [0.5, 0.25], "dX1": [2.0, 1.0]})
 
     def shape_only(arguments: Any, count: int) -> set[int]:
         return set() if arguments["grad_on_w"] else set(range(1, count, 2))
@@ -396,6 +446,10 @@ class SquareRootDivide(Operator):
     inplace = {(0, 0)}
     shape = same_as(0)
     gradient = emits("SquareRootDivide", "GO0 I1", "GI0")
+    example = Example(
+        {"data": [[1.0, 2.0], [3.0, 6.0]], "scale": [4.0, 9.0]},
+        {"Y": [[0.5, 1.0], [1.0, 2.0]]},
+        wrt=("data",))
 
     def kernel(xp: Any, data: Any, scale: Any) -> Any:
         if tuple(scale.shape) != (data.shape[0],):
@@ -414,6 +468,7 @@ class Mod(Operator):
     arguments = [Int("divisor", 0, "not zero"), Bool("sign_follow_divisor", False)]
     inplace = {(0, 0)}
     shape = same_as(0)
+    example = Example({"X": [5, -5, 7]}, {"Y": [2, -2, 1]}, {"divisor": 3})
 
     def kernel(xp: Any, X: Any, *, divisor: int, sign_follow_divisor: bool) -> Any:
         if divisor == 0:

@@ -6,6 +6,7 @@ from typing import Any
 
 from netgrad.graph.arguments import Bool, Float, Floats, Int
 from netgrad.graph.declaration import In, Operator, Out
+from netgrad.graph.example import Example, Tensor
 from netgrad.graph.rules import forbidden, no_gradient, not_implemented
 from netgrad.graph.shapes import TensorType, data_dependent, same_as
 from netgrad.ops._arrays import array, require_shape, require_size
@@ -25,6 +26,7 @@ class StumpFunc(Operator):
     arguments = [Float("threshold", 0.0), Float("low_value", 0.0), Float("high_value", 0.0)]
     shape = same_as(0)
     gradient = no_gradient
+    example = Example({"X": [1.0, 3.0]}, {"Y": [-1.0, 1.0]}, {"threshold": 2.0, "low_value": -1.0, "high_value": 1.0})
 
     def kernel(xp: Any, X: Any, *, threshold: float, low_value: float, high_value: float) -> Any:
         return xp.where(X <= threshold, xp.full_like(X, low_value), xp.full_like(X, high_value))
@@ -39,6 +41,10 @@ class StumpFuncIndex(Operator):
     arguments = [Float("threshold", 0.0)]
     shape = data_dependent(("int64", 1), ("int64", 1))
     gradient = no_gradient
+    example = Example(
+        {"X": [1.0, 3.0]},
+        {"index_low": Tensor([0], "int64"), "index_high": Tensor([1], "int64")},
+        {"threshold": 2.0})
 
     def kernel(xp: Any, X: Any, *, threshold: float) -> Any:
         low = xp.reshape(X, (-1,)) <= threshold
@@ -51,6 +57,7 @@ class Bucketize(Operator):
     inputs = [In("X", "any shape, float")]
     outputs = [Out("Y", "shape of X, int32", differentiable=False)]
     arguments = [Floats("boundaries", (), "in ascending order")]
+    example = Example({"X": [0.5, 1.5, 2.5]}, {"Y": [0, 1, 2]}, {"boundaries": [1.0, 2.0]})
 
     def shape(X: TensorType, **_: Any) -> TensorType:
         return X.with_dtype("int32")
@@ -69,6 +76,9 @@ class BatchBucketize(Operator):
               In("lengths", "(P,), how many each column has, int32")]
     outputs = [Out("Y", "(batch, P), int32", differentiable=False)]
     gradient = no_gradient
+    example = Example(
+        {"float_features": [[0.5, 2.5]], "indices": [0, 1], "boundaries": [1.0, 1.0, 2.0], "lengths": [1, 2]},
+        {"Y": [[0, 2]]})
 
     def shape(features: TensorType, indices: TensorType, *_: TensorType) -> TensorType:
         return TensorType("int32", ((features.dims or (None,))[0], (indices.dims or (None,))[0]))
@@ -100,6 +110,10 @@ class PiecewiseLinearTransform(Operator):
     ]
     shape = same_as(0)
     gradient = forbidden("it calibrates predictions that are finished")
+    example = Example(
+        {"X": [[0.25], [0.75]]},
+        {"Y": [[0.25], [1.0]]},
+        {"bounds": [0.0, 0.5, 1.0], "slopes": [1.0, 2.0], "intercepts": [0.0, -0.5]})
 
     def kernel(xp: Any, X: Any, bounds: Any = None, slopes: Any = None, intercepts: Any = None, *,
                bounds_argument: Any, slopes_argument: Any, intercepts_argument: Any, binary: bool) -> Any:
@@ -140,6 +154,9 @@ class BatchBoxCox(Operator):
     inplace = {(0, 0)}
     shape = same_as(0)
     gradient = not_implemented("a derivative exists, but Caffe2 has no rule for it")
+    example = Example(
+        {"data": [[1.0, 2.0]], "lambda1": [0.5, 0.0], "lambda2": [1.0, 1.0]},
+        {"Y": [[0.828427, 1.09861]]})
 
     def kernel(xp: Any, data: Any, lambda1: Any, lambda2: Any) -> Any:
         for name, values in (("lambda1", lambda1), ("lambda2", lambda2)):

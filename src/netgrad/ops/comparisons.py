@@ -6,6 +6,7 @@ from typing import Any
 
 from netgrad.graph.arguments import Any_, Bool, DType, Float
 from netgrad.graph.declaration import In, Operator, Out
+from netgrad.graph.example import Example, Tensor
 from netgrad.graph.rules import forbidden
 from netgrad.graph.shapes import ShapeError, TensorType, broadcast, same_as
 from netgrad.ops._broadcasting import BROADCASTING, elementwise, expect_like, expect_one_dtype
@@ -27,36 +28,42 @@ class EQ(Comparison):
     """C = (A == B)."""
 
     kernel = elementwise(lambda xp, A, B: A == B)
+    example = Example({"A": [1.0, 2.0, 3.0], "B": [2.0, 2.0, 2.0]}, {"C": [False, True, False]})
 
 
 class NE(Comparison):
     """C = (A != B)."""
 
     kernel = elementwise(lambda xp, A, B: A != B)
+    example = Example({"A": [1.0, 2.0, 3.0], "B": [2.0, 2.0, 2.0]}, {"C": [True, False, True]})
 
 
 class LT(Comparison):
     """C = (A < B)."""
 
     kernel = elementwise(lambda xp, A, B: A < B)
+    example = Example({"A": [1.0, 2.0, 3.0], "B": [2.0, 2.0, 2.0]}, {"C": [True, False, False]})
 
 
 class LE(Comparison):
     """C = (A <= B)."""
 
     kernel = elementwise(lambda xp, A, B: A <= B)
+    example = Example({"A": [1.0, 2.0, 3.0], "B": [2.0, 2.0, 2.0]}, {"C": [True, True, False]})
 
 
 class GT(Comparison):
     """C = (A > B)."""
 
     kernel = elementwise(lambda xp, A, B: A > B)
+    example = Example({"A": [1.0, 2.0, 3.0], "B": [2.0, 2.0, 2.0]}, {"C": [False, False, True]})
 
 
 class GE(Comparison):
     """C = (A >= B)."""
 
     kernel = elementwise(lambda xp, A, B: A >= B)
+    example = Example({"A": [1.0, 2.0, 3.0], "B": [2.0, 2.0, 2.0]}, {"C": [False, True, True]})
 
 
 class Logical(Comparison, abstract=True):
@@ -70,18 +77,21 @@ class And(Logical):
     """C = A and B."""
 
     kernel = elementwise(lambda xp, A, B: xp.logical_and(A, B))
+    example = Example({"A": [True, True, False], "B": [True, False, False]}, {"C": [True, False, False]})
 
 
 class Or(Logical):
     """C = A or B."""
 
     kernel = elementwise(lambda xp, A, B: xp.logical_or(A, B))
+    example = Example({"A": [True, True, False], "B": [True, False, False]}, {"C": [True, True, False]})
 
 
 class Xor(Logical):
     """C = either A or B, and not both."""
 
     kernel = elementwise(lambda xp, A, B: xp.logical_xor(A, B))
+    example = Example({"A": [True, True, False], "B": [True, False, False]}, {"C": [False, True, False]})
 
 
 class Not(Operator):
@@ -91,6 +101,7 @@ class Not(Operator):
     outputs = [Out("Y", "like X", differentiable=False)]
     shape = same_as(0)
     gradient = _NO_SLOPE
+    example = Example({"X": [True, False]}, {"Y": [False, True]})
 
     def kernel(xp: Any, X: Any) -> Any:
         return xp.logical_not(X)
@@ -111,18 +122,21 @@ class BitwiseAnd(Bitwise):
     """C = the bits that A and B share."""
 
     kernel = elementwise(lambda xp, A, B: A & B)
+    example = Example({"A": [6, 5], "B": [3, 1]}, {"C": [2, 1]})
 
 
 class BitwiseOr(Bitwise):
     """C = the bits that A or B has."""
 
     kernel = elementwise(lambda xp, A, B: A | B)
+    example = Example({"A": [6, 5], "B": [3, 1]}, {"C": [7, 5]})
 
 
 class BitwiseXor(Bitwise):
     """C = the bits in which A and B differ."""
 
     kernel = elementwise(lambda xp, A, B: A ^ B)
+    example = Example({"A": [6, 5], "B": [3, 1]}, {"C": [5, 4]})
 
 
 class Where(Operator):
@@ -133,6 +147,7 @@ class Where(Operator):
     arguments = [Bool("broadcast_on_rows", False, "C has one truth value for each row")]
     shape = same_as(1)
     gradient = forbidden("Caffe2 has none: multiply by the condition and by its negation, cast to float, instead")
+    example = Example({"C": [True, False], "X": [1.0, 2.0], "Y": [3.0, 4.0]}, {"Z": [1.0, 4.0]})
 
     def kernel(xp: Any, C: Any, X: Any, Y: Any, *, broadcast_on_rows: bool) -> Any:
         expect_like(Y, X, "Y", "X")
@@ -157,6 +172,7 @@ class IsMemberOf(Operator):
     ]
     host = True
     gradient = _NO_SLOPE
+    example = Example({"X": [1, 2, 3]}, {"Y": [True, False, True]}, {"value": [1, 3]})
 
     def shape(X: TensorType, **_: Any) -> TensorType:
         return X.with_dtype("bool")
@@ -173,6 +189,7 @@ class IsNaN(Operator):
 
     inputs = [In("X", "any shape, float")]
     outputs = [Out("Y", "shape of X, uint8", differentiable=False)]
+    example = Example({"X": [1.0, float("nan")]}, {"Y": Tensor([0, 1], "uint8")})
 
     def shape(X: TensorType) -> TensorType:
         return X.with_dtype("uint8")
@@ -190,6 +207,7 @@ class ReplaceNaN(Operator):
     inplace = {(0, 0)}
     shape = same_as(0)
     gradient = forbidden("Caffe2 has none")
+    example = Example({"X": [1.0, float("nan")]}, {"Y": [1.0, -1.0]}, {"value": -1.0})
 
     def kernel(xp: Any, X: Any, *, value: float) -> Any:
         return xp.where(xp.isnan(X), xp.full_like(X, value), X)

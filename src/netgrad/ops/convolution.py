@@ -6,6 +6,7 @@ from typing import Any
 
 from netgrad.graph.arguments import Bool, Int, Ints
 from netgrad.graph.declaration import In, Operator, Out
+from netgrad.graph.example import Example
 from netgrad.graph.rules import Rule, RuleFunction, emits
 from netgrad.graph.shapes import ShapeError, TensorType, same_as
 from netgrad.ops._arrays import channels_back, channels_first, product, require_shape
@@ -120,40 +121,82 @@ class Conv(_Convolution):
     """Y = filter * X + bias: cross-correlation over all spatial axes, however many there are."""
 
     gradient = convolution_gradient("ConvGradient")
+    example = Example(
+        {"X": [[[[1.0, 2.0, 3.0], [4.0, 5.0, 6.0], [7.0, 8.0, 9.0]]]], "filter": [[[[1.0, 0.0], [0.0, -1.0]]]],
+         "bias": [0.5]},
+        {"Y": [[[[-3.5, -3.5], [-3.5, -3.5]]]]},
+        {"kernel": 2})
 
 
 class Conv1D(_Convolution):
     """Conv over one spatial axis."""
 
     gradient = convolution_gradient("Conv1DGradient")
+    example = Example(
+        {"X": [[[1.0, 2.0, 4.0]]], "filter": [[[1.0, -1.0]]], "bias": [0.5]},
+        {"Y": [[[-0.5, -1.5]]]},
+        {"kernels": [2]})
 
 
 class Conv2D(_Convolution):
     """Conv over two spatial axes."""
 
     gradient = convolution_gradient("Conv2DGradient")
+    example = Example(
+        {"X": [[[[1.0, 2.0, 3.0], [4.0, 5.0, 6.0], [7.0, 8.0, 9.0]]]], "filter": [[[[1.0, 0.0], [0.0, -1.0]]]],
+         "bias": [0.5]},
+        {"Y": [[[[-3.5, -3.5], [-3.5, -3.5]]]]},
+        {"kernel": 2})
 
 
 class Conv3D(_Convolution):
     """Conv over three spatial axes."""
 
     gradient = convolution_gradient("Conv3DGradient")
+    example = Example(
+        {"X": [[[[[1.0, 2.0], [3.0, 4.0]]]]], "filter": [[[[[1.0, 0.0], [0.0, -1.0]]]]], "bias": [0.5]},
+        {"Y": [[[[[-2.5]]]]]},
+        {"kernels": [1, 2, 2]})
 
 
 class ConvGradient(_ConvolutionGradient):
     """Gradients of Conv: filter, bias (unless no_bias), and X where it has an output."""
 
+    example = Example(
+        {"X": [[[[1.0, 2.0, 3.0], [4.0, 5.0, 6.0], [7.0, 8.0, 9.0]]]], "filter": [[[[1.0, 0.0], [0.0, -1.0]]]],
+         "dY": [[[[1.0, 0.5], [2.0, -1.0]]]]},
+        {"dfilter": [[[[5.0, 7.5], [12.5, 15.0]]]], "dbias_or_dX": [2.5],
+         "dX": [[[[1.0, 0.5, 0.0], [2.0, -2.0, -0.5], [0.0, -2.0, 1.0]]]]},
+        {"kernel": 2})
+
 
 class Conv1DGradient(_ConvolutionGradient):
     """ConvGradient over one spatial axis."""
+
+    example = Example(
+        {"X": [[[1.0, 2.0, 4.0]]], "filter": [[[1.0, -1.0]]], "dY": [[[1.0, 0.5]]]},
+        {"dfilter": [[[2.0, 4.0]]], "dbias_or_dX": [1.5], "dX": [[[1.0, -0.5, -0.5]]]},
+        {"kernels": [2]})
 
 
 class Conv2DGradient(_ConvolutionGradient):
     """ConvGradient over two spatial axes."""
 
+    example = Example(
+        {"X": [[[[1.0, 2.0, 3.0], [4.0, 5.0, 6.0], [7.0, 8.0, 9.0]]]], "filter": [[[[1.0, 0.0], [0.0, -1.0]]]],
+         "dY": [[[[1.0, 0.5], [2.0, -1.0]]]]},
+        {"dfilter": [[[[5.0, 7.5], [12.5, 15.0]]]], "dbias_or_dX": [2.5],
+         "dX": [[[[1.0, 0.5, 0.0], [2.0, -2.0, -0.5], [0.0, -2.0, 1.0]]]]},
+        {"kernel": 2})
+
 
 class Conv3DGradient(_ConvolutionGradient):
     """ConvGradient over three spatial axes."""
+
+    example = Example(
+        {"X": [[[[[1.0, 2.0], [3.0, 4.0]]]]], "filter": [[[[[1.0, 0.0], [0.0, -1.0]]]]], "dY": [[[[[1.0]]]]]},
+        {"dfilter": [[[[[1.0, 2.0], [3.0, 4.0]]]]], "dbias_or_dX": [1.0], "dX": [[[[[1.0, 0.0], [0.0, -1.0]]]]]},
+        {"kernels": [1, 2, 2]})
 
 
 
@@ -191,6 +234,10 @@ class ConvTranspose(Operator):
     outputs = [Out("Y", "like X, M channels, (size - 1) stride + kernel + adj - padding positions")]
     arguments = [*TRANSPOSED]
     gradient = convolution_gradient("ConvTransposeGradient")
+    example = Example(
+        {"X": [[[[1.0, 2.0]]]], "filter": [[[[1.0, 0.0], [0.0, -1.0]]]], "bias": [0.5]},
+        {"Y": [[[[1.5, 2.5, 0.5], [0.5, -0.5, -1.5]]]]},
+        {"kernel": 2})
 
     def shape(X: TensorType, filter: TensorType, *_: TensorType, order: str = "NCHW", group: int = 1,
               **arguments: Any) -> TensorType:
@@ -225,6 +272,11 @@ class ConvTransposeGradient(Operator):
                Out("dX", "like X", optional=True)]
     arguments = [*TRANSPOSED]
     internal = True
+    example = Example(
+        {"X": [[[[1.0, 2.0]]]], "filter": [[[[1.0, 0.0], [0.0, -1.0]]]],
+         "dY": [[[[1.0, 0.5, 2.0], [-1.0, 0.25, 3.0]]]]},
+        {"dfilter": [[[[2.0, 4.5], [-0.5, 6.25]]]], "dbias_or_dX": [5.75], "dX": [[[[0.75, -2.5]]]]},
+        {"kernel": 2})
 
     def shape(X: TensorType, filter: TensorType, dY: TensorType, *, no_bias: bool = False, order: str = "NCHW",
               **__: Any) -> Any:
@@ -341,40 +393,76 @@ class LC(_Local):
     """A locally connected layer: Conv with filters of its own at every position."""
 
     gradient = convolution_gradient("LCGradient")
+    example = Example(
+        {"X": [[[[1.0, 2.0]]]], "filter": [[[[[[1.0]]]], [[[[2.0]]]]]], "bias": [[[0.5], [0.5]]]},
+        {"Y": [[[[1.5, 4.5]]]]},
+        {"kernel": 1})
 
 
 class LC1D(_Local):
     """LC over one spatial axis."""
 
     gradient = convolution_gradient("LC1DGradient")
+    example = Example(
+        {"X": [[[1.0, 2.0]]], "filter": [[[[1.0]]], [[[2.0]]]], "bias": [[0.5], [0.5]]},
+        {"Y": [[[1.5, 4.5]]]},
+        {"kernels": [1]})
 
 
 class LC2D(_Local):
     """LC over two spatial axes."""
 
     gradient = convolution_gradient("LC2DGradient")
+    example = Example(
+        {"X": [[[[1.0, 2.0]]]], "filter": [[[[[[1.0]]]], [[[[2.0]]]]]], "bias": [[[0.5], [0.5]]]},
+        {"Y": [[[[1.5, 4.5]]]]},
+        {"kernel": 1})
 
 
 class LC3D(_Local):
     """LC over three spatial axes."""
 
     gradient = convolution_gradient("LC3DGradient")
+    example = Example(
+        {"X": [[[[[1.0, 2.0]]]]], "filter": [[[[[[[[1.0]]]]], [[[[[2.0]]]]]]]], "bias": [[[[0.5], [0.5]]]]},
+        {"Y": [[[[[1.5, 4.5]]]]]},
+        {"kernels": [1, 1, 1]})
 
 
 class LCGradient(_LocalGradient):
     """Gradients of LC: filter, bias (unless no_bias), and X where it has an output."""
 
+    example = Example(
+        {"X": [[[[1.0, 2.0]]]], "filter": [[[[[[1.0]]]], [[[[2.0]]]]]], "dY": [[[[1.0, 0.5]]]]},
+        {"dfilter": [[[[[[1.0]]]], [[[[1.0]]]]]], "dbias_or_dX": [[[1.0], [0.5]]], "dX": [[[[1.0, 1.0]]]]},
+        {"kernel": 1})
+
 
 class LC1DGradient(_LocalGradient):
     """LCGradient over one spatial axis."""
+
+    example = Example(
+        {"X": [[[1.0, 2.0]]], "filter": [[[[1.0]]], [[[2.0]]]], "dY": [[[1.0, 0.5]]]},
+        {"dfilter": [[[[1.0]]], [[[1.0]]]], "dbias_or_dX": [[1.0], [0.5]], "dX": [[[1.0, 1.0]]]},
+        {"kernels": [1]})
 
 
 class LC2DGradient(_LocalGradient):
     """LCGradient over two spatial axes."""
 
+    example = Example(
+        {"X": [[[[1.0, 2.0]]]], "filter": [[[[[[1.0]]]], [[[[2.0]]]]]], "dY": [[[[1.0, 0.5]]]]},
+        {"dfilter": [[[[[[1.0]]]], [[[[1.0]]]]]], "dbias_or_dX": [[[1.0], [0.5]]], "dX": [[[[1.0, 1.0]]]]},
+        {"kernel": 1})
+
 
 class LC3DGradient(_LocalGradient):
     """LCGradient over three spatial axes."""
+
+    example = Example(
+        {"X": [[[[[1.0, 2.0]]]]], "filter": [[[[[[[[1.0]]]]], [[[[[2.0]]]]]]]], "dY": [[[[[1.0, 0.5]]]]]},
+        {"dfilter": [[[[[[[[1.0]]]]], [[[[[1.0]]]]]]]], "dbias_or_dX": [[[[1.0], [0.5]]]], "dX": [[[[[1.0, 1.0]]]]]},
+        {"kernels": [1, 1, 1]})
 
 
 class Im2Col(Operator):
@@ -385,6 +473,11 @@ class Im2Col(Operator):
     arguments = [*WINDOW]
     shares = {(0, 0)}
     gradient = emits("Col2Im", "GO0 I0", "GI0")
+    example = Example(
+        {"X": [[[[1.0, 2.0, 3.0], [4.0, 5.0, 6.0], [7.0, 8.0, 9.0]]]]},
+        {"Y": [[[[1.0, 2.0], [4.0, 5.0]], [[2.0, 3.0], [5.0, 6.0]], [[4.0, 5.0], [7.0, 8.0]], [[5.0, 6.0], [8.0,
+          9.0]]]]},
+        {"kernel": 2})
 
     def shape(X: TensorType, order: str = "NCHW", **arguments: Any) -> TensorType:
         if X.rank is None:
@@ -412,6 +505,11 @@ class Col2Im(Operator):
     arguments = [*WINDOW]
     shape = same_as(1)
     gradient = emits("Im2Col", "GO0", "GI0")
+    example = Example(
+        {"columns": [[[[1.0]], [[2.0]], [[3.0]], [[4.0]]]], "X": [[[[0.0, 0.0], [0.0, 0.0]]]]},
+        {"Y": [[[[1.0, 2.0], [3.0, 4.0]]]]},
+        {"kernel": 2},
+        wrt=("columns",))
 
     def kernel(xp: Any, columns: Any, X: Any, *, order: str, op: Any) -> Any:
         first = _input(xp, X, order)

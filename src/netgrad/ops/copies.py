@@ -6,6 +6,7 @@ from typing import Any
 
 from netgrad.graph.arguments import Bool, Float, Str
 from netgrad.graph.declaration import ANY_PAIR, In, Operator, Out
+from netgrad.graph.example import Example
 from netgrad.graph.rules import RuleFunction, emits, forbidden, no_gradient
 from netgrad.graph.shapes import TensorType, same_as
 from netgrad.ops._arrays import product
@@ -30,18 +31,21 @@ class Copy(_Copy):
     """The input, on the device of the operator."""
 
     gradient: RuleFunction = emits("CopyOnDeviceLike", "GO0 I0", "GI0")
+    example = Example({"input": [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]}, {"output": [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]})
 
 
 class CopyCPUToGPU(_Copy):
     """The input, on the GPU."""
 
     gradient: RuleFunction = emits("CopyGPUToCPU", "GO0", "GI0")
+    example = Example({"input": [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]}, {"output": [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]})
 
 
 class CopyGPUToCPU(_Copy):
     """The input, on the host."""
 
     gradient: RuleFunction = emits("CopyCPUToGPU", "GO0", "GI0")
+    example = Example({"input": [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]}, {"output": [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]})
 
     def kernel(xp: Any, input: Any) -> Any:
         return xp.from_numpy(xp.to_numpy(input))
@@ -50,11 +54,16 @@ class CopyGPUToCPU(_Copy):
 class CopyFromCPUInput(_Copy):
     """The input, which is on the host, on the device of the operator."""
 
+    example = Example({"input": [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]}, {"output": [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]})
+
 
 class CopyOnDeviceLike(_Copy):
     """The input, on the device of the second one."""
 
     inputs = [In("input"), In("dst", "only its device matters", shape_only=True)]
+    example = Example(
+        {"input": [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]], "dst": [0.0]},
+        {"output": [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]})
 
     def kernel(xp: Any, input: Any, dst: Any) -> Any:
         device = getattr(dst, "device", None)
@@ -65,6 +74,7 @@ class EnsureCPUOutput(_Copy):
     """The input, on the host."""
 
     gradient: RuleFunction = no_gradient
+    example = Example({"input": [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]}, {"output": [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]})
 
     def kernel(xp: Any, input: Any) -> Any:
         return xp.from_numpy(xp.to_numpy(input))
@@ -87,13 +97,11 @@ class Free(Operator):
 class FeedBlob(Operator):
     """A string."""
 
-    outputs = [Out("string", "a scalar of strings")]
+    outputs = [Out("string", "one string; no tensor")]
     arguments = [Str("value", "")]
     host = True
     gradient = forbidden()
-
-    def shape(*, value: str) -> TensorType:
-        return TensorType("string", ())
+    example = Example({}, {"string": "abc"}, {"value": "abc"})
 
     def kernel(xp: Any, *, value: str) -> Any:
         return value.encode("utf-8", "surrogateescape")
@@ -120,6 +128,7 @@ class DataCouple(Operator):
     strings = True
     inplace_required = side_by_side()
     shares = side_by_side()
+    example = Example({"X0": [1.0], "X1": [2.0]}, {"X0": [1.0], "X1": [2.0]})
 
     def kernel(xp: Any, *inputs: Any) -> Any:
         return tuple(inputs)
@@ -132,6 +141,7 @@ class ScaleBlobs(Operator):
     outputs = [Out("Y", "like X", variadic=True)]
     arguments = [Float("scale", 1.0)]
     inplace = ANY_PAIR
+    example = Example({"X0": [1.0, 2.0], "X1": [3.0]}, {"Y0": [2.0, 4.0], "Y1": [6.0]}, {"scale": 2.0})
 
     def shape(*X: TensorType, **_: Any) -> tuple[TensorType, ...]:
         return X
@@ -149,6 +159,7 @@ class UnsafeCoalesce(Operator):
     outputs = [Out("Y", "the input at its place", variadic=True, optional=True), Out("coalesced", "1-D")]
     num_inputs_outputs = staticmethod(lambda inputs, outputs: outputs == inputs + 1)
     inplace = side_by_side()
+    example = Example({"X0": [1.0, 2.0], "X1": [3.0]}, {"X0": [1.0, 2.0], "X1": [3.0], "coalesced": [1.0, 2.0, 3.0]})
 
     def kernel(xp: Any, *X: Any) -> Any:
         for x in X:
@@ -175,6 +186,7 @@ class Accumulate(Operator):
     shape = same_as(0)
     effects = {"state"}
     gradient = forbidden("the running sum depends on earlier runs")
+    example = Example({"input": [1.0, 2.0]}, {"output": [1.0, 2.0]}, {"gamma": 1.0})
 
     def kernel(xp: Any, input: Any, *, gamma: float, op: Any) -> Any:
         old = op.workspace.values.get(op.outputs[0])

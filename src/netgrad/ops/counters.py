@@ -7,13 +7,16 @@ from typing import Any
 
 from netgrad.graph.arguments import Bool, Float, Int, Str
 from netgrad.graph.declaration import In, Operator, Out
+from netgrad.graph.example import Example, Step, Tensor
 from netgrad.graph.rules import RuleFunction, forbidden
 from netgrad.graph.shapes import Fixed, TensorType
 from netgrad.ops._shared_state import Counter, Flag, Mutex, Registry, Timer, global_registry
 from netgrad.ops._strings import string_array
 
 _FLAG = Fixed((TensorType("bool", ()),))
+_ONE_FLAG = Fixed((TensorType("bool", (1,)),))
 _COUNT = Fixed((TensorType("int64", ()),))
+_ONE_COUNT = Fixed((TensorType("int64", (1,)),))
 
 
 def _int64(xp: Any, value: int) -> Any:
@@ -43,6 +46,7 @@ class CreateCounter(_Stateful):
 
     outputs = [Out("counter", "opaque")]
     arguments = [Int("init_count", 0)]
+    example = Example({}, {"counter": None}, {"init_count": 2})
 
     def kernel(xp: Any, *, init_count: int) -> Any:
         if init_count < 0:
@@ -57,6 +61,12 @@ class ResetCounter(_Stateful):
     outputs = [Out("previous_value", "a scalar int64", optional=True)]
     arguments = [Int("init_count", 0)]
     shape = _COUNT
+    example = Example(
+        {},
+        {},
+        {"init_count": 5},
+        before=(Step("CreateCounter", outputs=("counter",), arguments={"init_count": 2}),),
+        inputs=("counter",))
 
     def kernel(xp: Any, counter: Counter, *, init_count: int) -> Any:
         if init_count < 0:
@@ -70,6 +80,11 @@ class CountDown(_Stateful):
     inputs = [In("counter")]
     outputs = [Out("done", "a scalar bool")]
     shape = _FLAG
+    example = Example(
+        {},
+        {"done": False},
+        before=(Step("CreateCounter", outputs=("counter",), arguments={"init_count": 2}),),
+        inputs=("counter",))
 
     def kernel(xp: Any, counter: Counter) -> Any:
         return _bool(xp, counter.add(-1) <= 0)
@@ -82,6 +97,11 @@ class CheckCounterDone(_Stateful):
     outputs = [Out("done", "a scalar bool")]
     shape = _FLAG
     gradient = None
+    example = Example(
+        {},
+        {"done": False},
+        before=(Step("CreateCounter", outputs=("counter",), arguments={"init_count": 2}),),
+        inputs=("counter",))
 
     def kernel(xp: Any, counter: Counter) -> Any:
         return _bool(xp, counter.value <= 0)
@@ -93,6 +113,11 @@ class CountUp(_Stateful):
     inputs = [In("counter")]
     outputs = [Out("previous_count", "a scalar int64")]
     shape = _COUNT
+    example = Example(
+        {},
+        {"previous_count": Tensor(2, "int64")},
+        before=(Step("CreateCounter", outputs=("counter",), arguments={"init_count": 2}),),
+        inputs=("counter",))
 
     def kernel(xp: Any, counter: Counter) -> Any:
         return _int64(xp, counter.add(1))
@@ -104,6 +129,11 @@ class RetrieveCount(_Stateful):
     inputs = [In("counter")]
     outputs = [Out("count", "a scalar int64")]
     shape = _COUNT
+    example = Example(
+        {},
+        {"count": Tensor(2, "int64")},
+        before=(Step("CreateCounter", outputs=("counter",), arguments={"init_count": 2}),),
+        inputs=("counter",))
 
     def kernel(xp: Any, counter: Counter) -> Any:
         return _int64(xp, counter.value)
@@ -113,6 +143,7 @@ class CreateMutex(_Stateful):
     """A lock."""
 
     outputs = [Out("mutex_ptr", "opaque")]
+    example = Example({}, {"mutex_ptr": None})
 
     def kernel(xp: Any) -> Any:
         return Mutex()
@@ -123,8 +154,8 @@ def _fetch_add(mutex: Mutex, value: Any, increment: Any, dtype: str, op: Any) ->
         if x.dtype != dtype or x.size != 1:
             raise ValueError(f"{what} is {x.dtype} of shape {x.shape}, expected one {dtype}")
     with mutex:  # blobs are read and bound here: the executor does so before and after, when others may have added
-        before = op.workspace.fetch_blob(op.inputs[1])
-        op.workspace.feed_blob(op.outputs[0], before + increment.reshape(before.shape))
+        before = op.workspace.fetch_blob(op.inputs[1]).reshape(())
+        op.workspace.feed_blob(op.outputs[0], before + increment.reshape(()))
         op.workspace.feed_blob(op.outputs[1], before)
 
 
@@ -132,9 +163,14 @@ class AtomicFetchAdd(_Stateful):
     """Adds to a number under a lock, and gives its value before."""
 
     inputs = [In("mutex_ptr"), In("mut_value", "one int32"), In("increment", "one int32")]
-    outputs = [Out("mut_value"), Out("fetched_value")]
+    outputs = [Out("mut_value", "a scalar: the sum"), Out("fetched_value", "a scalar: the value before")]
     effects = {"state", "blobs"}
     inplace = {(1, 0)}
+    example = Example(
+        {"mut_value": [1], "increment": [2]},
+        {"mut_value": 3, "fetched_value": 1},
+        before=(Step("CreateMutex", outputs=("mutex_ptr",)),),
+        inputs=("mutex_ptr", "mut_value", "increment"))
 
     def kernel(xp: Any, mutex: Mutex, value: Any, increment: Any, *, op: Any) -> None:
         _fetch_add(mutex, value, increment, "int32", op)
@@ -144,10 +180,15 @@ class AtomicFetchAdd64(_Stateful):
     """Adds to a number under a lock, and gives its value before."""
 
     inputs = [In("mutex_ptr"), In("mut_value", "one int64"), In("increment", "one int64")]
-    outputs = [Out("mut_value"), Out("fetched_value")]
+    outputs = [Out("mut_value", "a scalar: the sum"), Out("fetched_value", "a scalar: the value before")]
     effects = {"state", "blobs"}
     inplace = {(1, 0)}
     gradient = None
+    example = Example(
+        {"mut_value": Tensor([1], "int64"), "increment": Tensor([2], "int64")},
+        {"mut_value": Tensor(3, "int64"), "fetched_value": Tensor(1, "int64")},
+        before=(Step("CreateMutex", outputs=("mutex_ptr",)),),
+        inputs=("mutex_ptr", "mut_value", "increment"))
 
     def kernel(xp: Any, mutex: Mutex, value: Any, increment: Any, *, op: Any) -> None:
         _fetch_add(mutex, value, increment, "int64", op)
@@ -157,6 +198,7 @@ class CreateAtomicBool(_Stateful):
     """A flag, not set."""
 
     outputs = [Out("atomic_bool", "opaque")]
+    example = Example({}, {"atomic_bool": None})
 
     def kernel(xp: Any) -> Any:
         return Flag()
@@ -166,6 +208,11 @@ class ConditionalSetAtomicBool(_Stateful):
     """Sets a flag if the condition is true."""
 
     inputs = [In("atomic_bool"), In("condition", "one bool")]
+    example = Example(
+        {"condition": [True]},
+        {},
+        before=(Step("CreateAtomicBool", outputs=("atomic_bool",)),),
+        inputs=("atomic_bool", "condition"))
 
     def kernel(xp: Any, flag: Flag, condition: Any) -> Any:
         if _true(xp, condition, "condition"):
@@ -177,11 +224,16 @@ class CheckAtomicBool(_Stateful):
     """Is the flag set?"""
 
     inputs = [In("atomic_bool")]
-    outputs = [Out("value", "a scalar bool")]
-    shape = _FLAG
+    outputs = [Out("value", "(1,), bool")]
+    shape = _ONE_FLAG
+    example = Example(
+        {},
+        {"value": [False]},
+        before=(Step("CreateAtomicBool", outputs=("atomic_bool",)),),
+        inputs=("atomic_bool",))
 
     def kernel(xp: Any, flag: Flag) -> Any:
-        return _bool(xp, flag.value)
+        return xp.reshape(_bool(xp, flag.value), (1,))
 
 
 _STATISTIC = [
@@ -210,6 +262,7 @@ class AveragePut(_Stateful):
     inputs = [In("value", "one float")]
     arguments = _STATISTIC
     gradient = None
+    example = Example({"value": [1.5]}, {}, {"stat_name": "s"})
 
     def kernel(xp: Any, value: Any, *, stat_name: str, magnitude_expand: int, bound: bool, default_value: float,
                op: Any) -> Any:
@@ -224,6 +277,7 @@ class IncrementPut(_Stateful):
     inputs = [In("value", "one float")]
     arguments = _STATISTIC
     gradient = None
+    example = Example({"value": [1.0]}, {}, {"stat_name": "s"})
 
     def kernel(xp: Any, value: Any, *, stat_name: str, magnitude_expand: int, bound: bool, default_value: float,
                op: Any) -> Any:
@@ -238,6 +292,7 @@ class StdDevPut(_Stateful):
     inputs = [In("value", "one float")]
     arguments = _STATISTIC
     gradient = None
+    example = Example({"value": [1.5]}, {}, {"stat_name": "s"})
 
     def kernel(xp: Any, value: Any, *, stat_name: str, magnitude_expand: int, bound: bool, default_value: float,
                op: Any) -> Any:
@@ -254,6 +309,7 @@ class StatRegistryCreate(_Stateful):
 
     outputs = [Out("handle", "opaque")]
     gradient = None
+    example = Example({}, {"handle": None})
 
     def kernel(xp: Any) -> Any:
         return Registry()
@@ -266,6 +322,12 @@ class StatRegistryExport(_Stateful):
     outputs = [Out("keys", "1-D strings"), Out("values", "1-D int64"), Out("timestamps", "1-D int64")]
     arguments = [Bool("reset", True, "set them to zero")]
     gradient = None
+    example = Example(
+        {},
+        {"keys": TensorType("string", (0,)), "values": TensorType("int64", (0,)),
+         "timestamps": TensorType("int64", (0,))},
+        before=(Step("StatRegistryCreate", outputs=("handle",)),),
+        inputs=("handle",))
 
     def kernel(xp: Any, handle: Registry | None = None, *, reset: bool) -> Any:
         found = (handle or global_registry()).export(reset)
@@ -279,6 +341,11 @@ class StatRegistryUpdate(_Stateful):
 
     inputs = [In("keys", "1-D strings"), In("values", "1-D int64"), In("handle", optional=True)]
     gradient = None
+    example = Example(
+        {"keys": ["a"], "values": Tensor([3], "int64")},
+        {},
+        before=(Step("StatRegistryCreate", outputs=("handle",)),),
+        inputs=("keys", "values", "handle"))
 
     def kernel(xp: Any, keys: Any, values: Any, handle: Registry | None = None) -> Any:
         if keys.shape != values.shape:
@@ -294,6 +361,7 @@ class TimerBegin(_Stateful):
     outputs = [Out("timer", "opaque")]
     arguments = [Str("counter_name", "", "the name of its statistic; that of the output unless given")]
     gradient = None
+    example = Example({}, {"timer": None}, {"counter_name": "t"})
 
     def kernel(xp: Any, *, counter_name: str, op: Any) -> Any:
         return Timer(counter_name or op.outputs[0])
@@ -304,6 +372,11 @@ class TimerEnd(_Stateful):
 
     inputs = [In("timer")]
     gradient = None
+    example = Example(
+        {},
+        {},
+        before=(Step("TimerBegin", outputs=("timer",), arguments={"counter_name": "t"}),),
+        inputs=("timer",))
 
     def kernel(xp: Any, timer: Timer) -> Any:
         timer.end(global_registry())
@@ -317,6 +390,11 @@ class TimerGet(_Stateful):
     outputs = [Out("nanos", "a scalar int64")]
     shape = _COUNT
     gradient = None
+    example = Example(
+        {},
+        {"nanos": TensorType("int64", ())},
+        before=(Step("TimerBegin", outputs=("timer",), arguments={"counter_name": "t"}),),
+        inputs=("timer",))
 
     def kernel(xp: Any, timer: Timer) -> Any:
         return _int64(xp, timer.nanoseconds())
@@ -326,12 +404,17 @@ class TimerGetAndEnd(_Stateful):
     """TimerGet and TimerEnd at once."""
 
     inputs = [In("timer")]
-    outputs = [Out("nanos", "a scalar int64")]
-    shape = _COUNT
+    outputs = [Out("nanos", "(1,), int64")]
+    shape = _ONE_COUNT
     gradient = None
+    example = Example(
+        {},
+        {"nanos": TensorType("int64", (1,))},
+        before=(Step("TimerBegin", outputs=("timer",), arguments={"counter_name": "t"}),),
+        inputs=("timer",))
 
     def kernel(xp: Any, timer: Timer) -> Any:
-        return _int64(xp, timer.end(global_registry()))
+        return xp.reshape(_int64(xp, timer.end(global_registry())), (1,))
 
 
 class WallClockTime(_Stateful):
@@ -339,6 +422,7 @@ class WallClockTime(_Stateful):
 
     outputs = [Out("time", "a scalar int64")]
     shape = _COUNT
+    example = Example({}, {"time": TensorType("int64", ())})
 
     def kernel(xp: Any) -> Any:
         return _int64(xp, time.time_ns())

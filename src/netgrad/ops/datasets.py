@@ -8,7 +8,9 @@ from typing import Any
 
 from netgrad.graph.arguments import Bool, Int, Strs
 from netgrad.graph.declaration import In, Operator, Out, between
+from netgrad.graph.example import Example, Step, Tensor
 from netgrad.graph.rules import RuleFunction, forbidden
+from netgrad.graph.shapes import TensorType
 from netgrad.ops._axes import side_by_side
 
 
@@ -98,6 +100,7 @@ class CreateTreeCursor(_Dataset):
 
     outputs = [Out("cursor", "opaque")]
     arguments = [_NAMES]
+    example = Example({}, {"cursor": None}, {"fields": ["x"]})
 
     def kernel(xp: Any, *, names: Any) -> Any:
         return Cursor(Tree(names))
@@ -107,6 +110,11 @@ class ResetCursor(_Dataset):
     """Moves a cursor to the start."""
 
     inputs = [_CURSOR]
+    example = Example(
+        {},
+        {},
+        before=(Step("CreateTreeCursor", outputs=("cursor",), arguments={"fields": ["x"]}),),
+        inputs=("cursor",))
 
     def kernel(xp: Any, cursor: Cursor) -> Any:
         with cursor.lock:
@@ -120,6 +128,11 @@ class GetCursorOffset(_Dataset):
     inputs = [_CURSOR]
     outputs = [Out("offsets", "1-D int32: of the examples, then of each lengths field's lists")]
     gradient = None
+    example = Example(
+        {},
+        {"offsets": [0]},
+        before=(Step("CreateTreeCursor", outputs=("cursor",), arguments={"fields": ["x"]}),),
+        inputs=("cursor",))
 
     def kernel(xp: Any, cursor: Cursor) -> Any:
         return xp.asarray(cursor.offsets, dtype=xp.int32)
@@ -130,6 +143,7 @@ class CheckDatasetConsistency(_Dataset):
 
     inputs = [In("fields", variadic=True)]
     arguments = [_NAMES]
+    example = Example({"x": [1.0, 2.0]}, {}, {"fields": ["x"]})
 
     def kernel(xp: Any, *columns: Any, names: Any) -> Any:
         Tree(names).check(columns)
@@ -142,6 +156,12 @@ class ReadNextBatch(_Dataset):
     inputs = [_CURSOR, _FIELDS]
     outputs = [Out("fields", "the batch: a tensor per field", variadic=True)]
     arguments = [Int("batch_size", 1), Bool("enforce_batch_size", False, "a smaller rest is left out")]
+    example = Example(
+        {"x": [1.0, 2.0, 3.0]},
+        {"batch": [1.0, 2.0]},
+        {"batch_size": 2},
+        before=(Step("CreateTreeCursor", outputs=("cursor",), arguments={"fields": ["x"]}),),
+        inputs=("cursor", "x"))
 
     def kernel(xp: Any, cursor: Cursor, *blobs: Any, batch_size: int, enforce_batch_size: bool) -> Any:
         columns, tree = cursor.columns(blobs), cursor.tree
@@ -161,6 +181,11 @@ class ComputeOffset(_Dataset):
 
     inputs = [_CURSOR, _FIELDS]
     outputs = [Out("offsets", "(examples + 1, domains), int64")]
+    example = Example(
+        {"x": [1.0, 2.0]},
+        {"offsets": Tensor([[0], [1], [2]], "int64")},
+        before=(Step("CreateTreeCursor", outputs=("cursor",), arguments={"fields": ["x"]}),),
+        inputs=("cursor", "x"))
 
     def kernel(xp: Any, cursor: Cursor, *blobs: Any) -> Any:
         columns = cursor.columns(blobs)
@@ -182,6 +207,12 @@ class SortAndShuffle(_Dataset):
     ]
     effects = {"random", "state"}
     gradient = None
+    example = Example(
+        {"x": [3, 1, 2]},
+        {"indices": TensorType("int64", (3,))},
+        {"sort_by_field_idx": 0, "batch_size": 1, "shuffle_size": 3},
+        before=(Step("CreateTreeCursor", outputs=("cursor",), arguments={"fields": ["x"]}),),
+        inputs=("cursor", "x"))
 
     def kernel(xp: Any, cursor: Cursor, *blobs: Any, sort_by_field_idx: int, batch_size: int, shuffle_size: int,
                op: Any) -> Any:
@@ -211,6 +242,12 @@ class ReadRandomBatch(_Dataset):
         Int("batch_size", 1), Bool("enforce_batch_size", False, "a smaller rest is left out"),
         Bool("loop_over", False, "begin anew at the end of the order"),
     ]
+    example = Example(
+        {"idx": Tensor([2, 0], "int64"), "offsetsmat": Tensor([[0], [1], [2], [3]], "int64"), "x": [1.0, 2.0, 3.0]},
+        {"batch": [3.0, 1.0]},
+        {"batch_size": 2},
+        before=(Step("CreateTreeCursor", outputs=("cursor",), arguments={"fields": ["x"]}),),
+        inputs=("cursor", "idx", "offsetsmat", "x"))
 
     def kernel(xp: Any, cursor: Cursor, idx: Any, offsets: Any, *blobs: Any, batch_size: int, enforce_batch_size: bool,
                loop_over: bool) -> Any:
@@ -238,6 +275,7 @@ class TrimDataset(_Dataset):
     arguments = [_NAMES, Int("multiple_of", 1)]
     inplace_required = side_by_side()
     gradient = None
+    example = Example({"x": [1.0, 2.0, 3.0]}, {"x": [1.0, 2.0]}, {"fields": ["x"], "multiple_of": 2})
 
     def kernel(xp: Any, *columns: Any, names: Any, multiple_of: int) -> Any:
         tree = Tree(names)
@@ -260,6 +298,7 @@ class Append(_Dataset):
     inputs = [In("A", "(rows, ...)"), In("B", "(more rows, ...)")]
     outputs = [Out("A")]
     inplace_required = {(0, 0)}
+    example = Example({"A": [1.0], "B": [2.0]}, {"A": [1.0, 2.0]})
 
     def kernel(xp: Any, A: Any, B: Any) -> Any:
         return _appended(xp, A, B)
@@ -273,6 +312,11 @@ class AtomicAppend(_Dataset):
     num_inputs = between(3, None)
     inplace = side_by_side(1)
     effects = {"state", "blobs"}
+    example = Example(
+        {"A": [1.0], "B": [2.0]},
+        {"A": [1.0, 2.0]},
+        before=(Step("CreateMutex", outputs=("mutex_ptr",)),),
+        inputs=("mutex_ptr", "A", "B"))
 
     def kernel(xp: Any, mutex: Any, *blobs: Any, op: Any) -> None:
         half = len(blobs) // 2
@@ -292,6 +336,7 @@ class CreateTensorVector(_Dataset):
     """An empty vector of tensors."""
 
     outputs = [Out("vector", "opaque")]
+    example = Example({}, {"vector": None})
 
     def kernel(xp: Any) -> Any:
         return TensorVector()
@@ -302,6 +347,13 @@ class TensorVectorSize(_Dataset):
 
     inputs = [In("tensor vector", "opaque")]
     outputs = [Out("size", "a scalar int32")]
+    example = Example(
+        {},
+        {"size": 1},
+        before=(Step("CreateTensorVector", outputs=("vector",)),
+         Step("GivenTensorInt64Fill", outputs=("k",), arguments={"shape": [1], "values": [1]}),
+         Step("CollectTensor", ("vector", "k"), ("vector",), {"num_to_collect": 5})),
+        inputs=("vector",))
 
     def kernel(xp: Any, vector: TensorVector) -> Any:
         return xp.asarray(len(vector), dtype=xp.int32)
@@ -312,6 +364,13 @@ class ConcatTensorVector(_Dataset):
 
     inputs = [In("vector of Tensor", "opaque")]
     outputs = [Out("tensor")]
+    example = Example(
+        {},
+        {"tensor": Tensor([1], "int64")},
+        before=(Step("CreateTensorVector", outputs=("vector",)),
+         Step("GivenTensorInt64Fill", outputs=("k",), arguments={"shape": [1], "values": [1]}),
+         Step("CollectTensor", ("vector", "k"), ("vector",), {"num_to_collect": 5})),
+        inputs=("vector",))
 
     def kernel(xp: Any, vector: TensorVector) -> Any:
         if not vector:
@@ -328,6 +387,12 @@ class CollectTensor(_Dataset):
     arguments = [Int("num_to_collect", -1)]
     inplace_required = side_by_side()
     effects = {"random", "state"}
+    example = Example(
+        {"tensor": [1.0]},
+        {"vector": None},
+        {"num_to_collect": 5},
+        before=(Step("CreateTensorVector", outputs=("vector",)),),
+        inputs=("vector", "tensor"))
 
     def kernel(xp: Any, *blobs: Any, num_to_collect: int, op: Any) -> Any:
         if num_to_collect < 0:
@@ -354,6 +419,7 @@ class PackRecords(_Dataset):
     inputs = [In("fields", variadic=True)]
     outputs = [Out("tensor", "opaque: the records")]
     arguments = [_NAMES]
+    example = Example({"x": [1.0, 2.0]}, {"records": None}, {"fields": ["x"]})
 
     def kernel(xp: Any, *columns: Any, names: Any) -> Any:
         tree = Tree(names)
@@ -378,6 +444,13 @@ class UnPackRecords(_Dataset):
     ]
     outputs = [Out("fields", variadic=True)]
     arguments = [_NAMES]
+    example = Example(
+        {},
+        {"y": [1.0, 2.0]},
+        {"fields": ["x"]},
+        before=(Step("GivenTensorFill", outputs=("x",), arguments={"shape": [2], "values": [1.0, 2.0]}),
+         Step("PackRecords", ("x",), ("records",), {"fields": ["x"]})),
+        inputs=("records",))
 
     def kernel(xp: Any, records: Records, *like: Any, names: Any) -> Any:
         if not records:

@@ -7,6 +7,7 @@ from typing import Any
 
 from netgrad.graph.arguments import Bool, Float, Int
 from netgrad.graph.declaration import In, Operator, Out
+from netgrad.graph.example import Example
 from netgrad.graph.rules import forbidden, no_gradient
 from netgrad.graph.shapes import ShapeError, TensorType, same_as
 from netgrad.ops._arrays import array, require_labels, require_shape
@@ -20,6 +21,7 @@ class CTCGreedyDecoder(Operator):
     arguments = [Bool("merge_repeated", True)]
     gradient = forbidden()
     host = True
+    example = Example({"INPUTS": [[[0.1, 0.9]], [[0.8, 0.2]], [[0.3, 0.7]]]}, {"OUTPUT_LEN": [2], "VALUES": [1, 1]})
 
     def shape(INPUTS: TensorType, *_: TensorType, **__: Any) -> tuple[TensorType, TensorType]:
         return TensorType("int32", None if INPUTS.dims is None else INPUTS.dims[1:2]), TensorType("int32", (None,))
@@ -55,6 +57,9 @@ class CTCBeamSearchDecoder(Operator):
     arguments = [Int("beam_width", 10), Int("num_candidates", 1), Float("prune_threshold", 0.001)]
     gradient = forbidden()
     host = True
+    example = Example(
+        {"INPUTS": [[[0.1, 0.9]], [[0.8, 0.2]], [[0.3, 0.7]]]},
+        {"OUTPUT_LEN": [2], "VALUES": [1, 1], "OUTPUT_PROB": [0.504]})
 
     def shape(INPUTS: TensorType, *_: TensorType, num_candidates: int = 1, **__: Any) -> Any:
         sequences = None if INPUTS.dims is None else INPUTS.dims[1]
@@ -135,6 +140,9 @@ class ViterbiPath(Operator):
     inputs = [In("predictions", "(T, D), float"), In("transitions", "(D, D): from, to")]
     outputs = [Out("viterbi_path", "(T,), int32")]
     gradient = no_gradient
+    example = Example(
+        {"predictions": [[1.0, 0.0], [0.0, 1.0]], "transitions": [[0.0, -2.0], [0.5, 0.0]]},
+        {"viterbi_path": [0, 0]})
 
     def shape(predictions: TensorType, transitions: TensorType) -> TensorType:
         return TensorType("int32", None if predictions.dims is None else predictions.dims[:1])
@@ -165,6 +173,9 @@ class SwapBestPath(Operator):
     outputs = [Out("new_predictions", "like predictions")]
     shape = same_as(0)
     gradient = no_gradient
+    example = Example(
+        {"predictions": [[1.0, 3.0], [2.0, 0.0]], "bestPath": [0, 0]},
+        {"new_predictions": [[3.0, 1.0], [2.0, 0.0]]})
 
     def kernel(xp: Any, predictions: Any, bestPath: Any) -> Any:
         if predictions.ndim != 2:

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 from netgrad.graph.arguments import Int
 from netgrad.graph.declaration import In, Operator, Out
+from netgrad.graph.example import Example
 from netgrad.graph.shapes import TensorType
 from netgrad.ops._arrays import array, product, require_shape, zeros
 from netgrad.ops._windows import Placed
@@ -96,6 +97,12 @@ class DeformConv(Operator):
     outputs = [Out("Y", "(N, M, out H, out W)")]
     arguments = [*CONVOLUTION, Int("deformable_group", 1, "channels are split in so many groups with own offsets")]
     gradient = convolution_gradient("DeformConvGradient", operands=3)
+    example = Example(
+        {"X": [[[[1.0, 2.0], [3.0, 4.0]]]],
+         "offset": [[[[0.5]], [[0.25]], [[0.5]], [[0.25]], [[0.5]], [[0.25]], [[0.5]], [[0.25]]]],
+         "filter": [[[[1.0, 0.0], [0.0, -1.0]]]], "bias": [0.5]},
+        {"Y": [[[[-1.25]]]]},
+        {"kernel": 2})
 
     def shape(X: TensorType, offset: TensorType, filter: TensorType, *bias: TensorType, **arguments: Any) -> TensorType:
         return _Convolution.shape(X, filter, **arguments)
@@ -129,6 +136,14 @@ class DeformConvGradient(Operator):
                Out("dbias or dX", "dX with no_bias", optional=True), Out("dX", "like X", optional=True)]
     arguments = [*CONVOLUTION, Int("deformable_group", 1)]
     internal = True
+    example = Example(
+        {"X": [[[[1.0, 2.0], [3.0, 4.0]]]],
+         "offset": [[[[0.5]], [[0.25]], [[0.5]], [[0.25]], [[0.5]], [[0.25]], [[0.5]], [[0.25]]]],
+         "filter": [[[[1.0, 0.0], [0.0, -1.0]]]], "dY": [[[[1.0]]]]},
+        {"doffset": [[[[2.0]], [[1.0]], [[0.0]], [[0.0]], [[0.0]], [[0.0]], [[0.0]], [[0.0]]]],
+         "dfilter": [[[[2.25, 3.0], [3.25, 4.0]]]], "dbias_or_dX": [1.0],
+         "dX": [[[[0.375, 0.125], [0.375, -0.875]]]]},
+        {"kernel": 2})
 
     def shape(X: TensorType, offset: TensorType, filter: TensorType, dY: TensorType, *, no_bias: bool = False,
               **_: Any) -> Any:

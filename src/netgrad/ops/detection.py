@@ -7,6 +7,7 @@ from typing import Any
 
 from netgrad.graph.arguments import Bool, Float, Floats, Int, Str
 from netgrad.graph.declaration import In, Operator, Out, between
+from netgrad.graph.example import Example, Tensor
 from netgrad.graph.rules import forbidden
 from netgrad.graph.shapes import ShapeError, TensorType
 from netgrad.ops import _boxes
@@ -38,6 +39,9 @@ class BBoxTransform(Operator):
     ]
     gradient = forbidden()
     host = True
+    example = Example(
+        {"rois": [[0.0, 0.0, 0.0, 9.0, 9.0]], "deltas": [[0.1, 0.0, 0.0, 0.2]], "im_info": [[20.0, 20.0, 1.0]]},
+        {"box_out": [[1.0, 0.0, 10.0, 10.107]]})
 
     def shape(rois: TensorType, deltas: TensorType, im_info: TensorType, **_: Any) -> tuple[TensorType, TensorType]:
         return deltas, deltas.with_dims(None if im_info.dims is None else im_info.dims[:1])
@@ -112,6 +116,10 @@ class BoxWithNMSLimit(Operator):
     ]
     gradient = forbidden()
     host = True
+    example = Example(
+        {"scores": [[0.1, 0.9], [0.2, 0.8]],
+         "boxes": [[0.0, 0.0, 9.0, 9.0, 0.0, 0.0, 9.0, 9.0], [1.0, 0.0, 9.0, 9.0, 1.0, 0.0, 9.0, 9.0]]},
+        {"scores_out": [0.9], "boxes_out": [[0.0, 0.0, 9.0, 9.0]], "classes": [1.0]})
 
     def shape(scores: TensorType, boxes: TensorType, *splits_in: TensorType, rotated: bool = False, **_: Any) -> Any:
         found = scores.with_dims((None,))
@@ -255,9 +263,21 @@ class GenerateProposals(_Proposals):
     Source: Ren et al. 2015, https://arxiv.org/abs/1506.01497.
     """
 
+    example = Example(
+        {"scores": [[[[0.9, 0.2]]]], "bbox_deltas": [[[[0.0, 0.1]], [[0.0, 0.1]], [[0.0, 0.1]], [[0.0, 0.1]]]],
+         "im_info": [[32.0, 32.0, 1.0]], "anchors": [[0.0, 0.0, 9.0, 9.0]]},
+        {"rois": [[0.0, 0.0, 0.0, 9.0, 9.0], [0.0, 16.4741, 0.474145, 26.5259, 10.5259]], "rois_probs": [0.9, 0.2]},
+        {"spatial_scale": 0.0625, "min_size": 1.0})
+
 
 class GenerateProposalsCPP(_Proposals):
     """Another name of GenerateProposals."""
+
+    example = Example(
+        {"scores": [[[[0.9, 0.2]]]], "bbox_deltas": [[[[0.0, 0.1]], [[0.0, 0.1]], [[0.0, 0.1]], [[0.0, 0.1]]]],
+         "im_info": [[32.0, 32.0, 1.0]], "anchors": [[0.0, 0.0, 9.0, 9.0]]},
+        {"rois": [[0.0, 0.0, 0.0, 9.0, 9.0], [0.0, 16.4741, 0.474145, 26.5259, 10.5259]], "rois_probs": [0.9, 0.2]},
+        {"spatial_scale": 0.0625, "min_size": 1.0})
 
 
 class CollectRpnProposals(Operator):
@@ -269,6 +289,11 @@ class CollectRpnProposals(Operator):
     arguments = [*RPN]
     gradient = forbidden()
     host = True
+    example = Example(
+        {"rpn_rois_fpn2": [[0.0, 0.0, 0.0, 50.0, 50.0]], "rpn_rois_fpn3": [[0.0, 0.0, 0.0, 400.0, 400.0]],
+         "rpn_roi_probs_fpn2": [0.2], "rpn_roi_probs_fpn3": [0.7]},
+        {"rois": [[0.0, 0.0, 0.0, 400.0, 400.0]]},
+        {"rpn_min_level": 2, "rpn_max_level": 3, "rpn_post_nms_topN": 1})
 
     def kernel(xp: Any, *blobs: Any, rpn_post_nms_topN: int, rpn_min_level: int, rpn_max_level: int) -> Any:
         return _best(xp, blobs, rpn_post_nms_topN, rpn_max_level - rpn_min_level + 1)
@@ -323,6 +348,11 @@ class DistributeFpnProposals(Operator):
     arguments = [*FPN]
     gradient = forbidden()
     host = True
+    example = Example(
+        {"rois": [[0.0, 0.0, 0.0, 50.0, 50.0], [0.0, 0.0, 0.0, 400.0, 400.0]]},
+        {"rois_fpn2": [[0.0, 0.0, 0.0, 50.0, 50.0]], "rois_fpn3": Tensor([], "float32", (0, 5)),
+         "rois_fpn4": [[0.0, 0.0, 0.0, 400.0, 400.0]], "rois_idx_restore": [0, 1]},
+        {"roi_min_level": 2, "roi_max_level": 4})
 
     def shape(rois: TensorType, *, num_outputs: int = 5, **_: Any) -> tuple[TensorType, ...]:
         return _pyramid_types(rois, num_outputs)
@@ -351,6 +381,13 @@ class CollectAndDistributeFpnRpnProposals(Operator):
     arguments = [*FPN, *RPN, Int("post_nms_topN", 2000)]
     gradient = forbidden()
     host = True
+    example = Example(
+        {"rpn_rois_fpn2": [[0.0, 0.0, 0.0, 50.0, 50.0]], "rpn_rois_fpn3": [[0.0, 0.0, 0.0, 400.0, 400.0]],
+         "rpn_roi_probs_fpn2": [0.2], "rpn_roi_probs_fpn3": [0.7]},
+        {"rois": [[0.0, 0.0, 0.0, 400.0, 400.0], [0.0, 0.0, 0.0, 50.0, 50.0]],
+         "rois_fpn2": [[0.0, 0.0, 0.0, 50.0, 50.0]], "rois_fpn3": Tensor([], "float32", (0, 5)),
+         "rois_fpn4": [[0.0, 0.0, 0.0, 400.0, 400.0]], "rois_idx_restore": [1, 0]},
+        {"rpn_min_level": 2, "rpn_max_level": 3, "rpn_post_nms_topN": 2, "roi_min_level": 2, "roi_max_level": 4})
 
     def shape(*types: TensorType, num_outputs: int = 6, **_: Any) -> tuple[TensorType, ...]:
         first = types[0].with_dims(None if types[0].dims is None else (None, *types[0].dims[1:]))
@@ -374,6 +411,10 @@ class HeatmapMaxKeypoint(Operator):
     arguments = [Bool("should_output_softmax", False, "fill in the probability")]
     gradient = forbidden()
     host = True
+    example = Example(
+        {"heatmaps": [[[[1.0, 2.0], [4.0, 3.0]]]], "bboxes": [[0.0, 0.0, 10.0, 10.0]]},
+        {"keypoints": [[[2.5], [7.5], [4.0], [0.643914]]]},
+        {"should_output_softmax": 1})
 
     def shape(heatmaps: TensorType, bboxes: TensorType, **_: Any) -> TensorType:
         dims = heatmaps.dims

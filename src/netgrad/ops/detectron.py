@@ -6,6 +6,7 @@ from typing import Any
 
 from netgrad.graph.arguments import Float, Int
 from netgrad.graph.declaration import In, Operator, Out
+from netgrad.graph.example import Example
 from netgrad.graph.rules import emits
 from netgrad.graph.shapes import ShapeError, TensorType, same_as, scalar
 from netgrad.ops._arrays import array, full, require_labels, require_shape, require_size, zeros
@@ -31,6 +32,11 @@ class SigmoidFocalLoss(Operator):
     arguments = [*FOCAL]
     shape = scalar()
     gradient = emits("SigmoidFocalLossGradient", "I0 I1 I2 GO0", "GI0")
+    example = Example(
+        {"logits": [[[[1.0]], [[-2.0]]]], "labels": [[[[1]]]], "normalizer": [1.0]},
+        {"loss": 0.00701718},
+        {"num_classes": 2, "gamma": 2.0},
+        wrt=("logits",))
 
     def kernel(xp: Any, logits: Any, labels: Any, normalizer: Any, *, scale: float, alpha: float, gamma: float,
                num_classes: int) -> Any:
@@ -81,6 +87,10 @@ class SigmoidFocalLossGradient(Operator):
     arguments = [*FOCAL]
     internal = True
     shape = same_as(0)
+    example = Example(
+        {"logits": [[[[1.0]], [[-2.0]]]], "labels": [[[[1]]]], "normalizer": [1.0], "d_loss": 1.0},
+        {"d_logits": [[[[-0.0131453]], [[0.0036532]]]]},
+        {"num_classes": 2, "gamma": 2.0})
 
     def kernel(xp: Any, logits: Any, labels: Any, normalizer: Any, d_loss: Any, *, scale: float, alpha: float,
                gamma: float, num_classes: int) -> Any:
@@ -104,6 +114,12 @@ class SoftmaxFocalLoss(Operator):
     outputs = [Out("loss", "shape ()"), Out("probabilities", "like scores")]
     arguments = [*FOCAL]
     gradient = emits("SoftmaxFocalLossGradient", "I0 I1 I2 O1 GO0", "GI0")
+    example = Example(
+        {"scores": [[[[1.0]], [[-2.0]]]], "labels": [[[[1]]]], "normalizer": [1.0]},
+        {"loss": 0.69157, "probabilities": [[[[0.952574]], [[0.0474259]]]]},
+        {"num_classes": 2, "gamma": 2.0},
+        wrt=("scores",),
+        ys=("loss",))
 
     def shape(scores: TensorType, *_: TensorType, **__: Any) -> tuple[TensorType, TensorType]:
         return scores.with_dims(()), scores
@@ -138,6 +154,11 @@ class SoftmaxFocalLossGradient(Operator):
     arguments = [*FOCAL]
     internal = True
     shape = same_as(0)
+    example = Example(
+        {"scores": [[[[1.0]], [[-2.0]]]], "labels": [[[[1]]]], "normalizer": [1.0],
+         "probabilities": [[[[0.952574]], [[0.0474259]]]], "d_loss": 1.0},
+        {"d_scores": [[[[0.281687]], [[-0.281687]]]]},
+        {"num_classes": 2, "gamma": 2.0})
 
     def kernel(xp: Any, scores: Any, labels: Any, normalizer: Any, probabilities: Any, d_loss: Any, *, scale: float,
                alpha: float, gamma: float, num_classes: int) -> Any:
@@ -162,6 +183,7 @@ class SigmoidCrossEntropyLoss(Operator):
     arguments = [Float("scale", 1.0), Int("normalize", 1, "0: do not divide")]
     shape = scalar()
     gradient = emits("SigmoidCrossEntropyLossGradient", "I0 I1 GO0", "GI0")
+    example = Example({"X": [1.0, -2.0, 3.0], "targets": [1, 0, -1]}, {"loss": 0.220095})
 
     def kernel(xp: Any, X: Any, targets: Any, *, scale: float, normalize: int) -> Any:
         counted, target = _counted(xp, X, targets)
@@ -187,6 +209,9 @@ class SigmoidCrossEntropyLossGradient(Operator):
     arguments = [Float("scale", 1.0), Int("normalize", 1)]
     internal = True
     shape = same_as(0)
+    example = Example(
+        {"X": [1.0, -2.0, 3.0], "targets": [1, 0, -1], "d_loss": 1.0},
+        {"dX": [-0.134471, 0.0596015, 0.0]})
 
     def kernel(xp: Any, X: Any, targets: Any, d_loss: Any, *, scale: float, normalize: int) -> Any:
         require_size("the loss's gradient", d_loss, 1)
@@ -213,6 +238,10 @@ class SmoothL1Loss(Operator):
     arguments = [*SMOOTH]
     shape = scalar()
     gradient = emits("SmoothL1LossGradient", "I0 I1 I2 I3 GO0", "GI0")
+    example = Example(
+        {"Y_hat": [[1.0, 3.0]], "Y": [[0.5, 1.0]], "alpha_in": [[1.0, 1.0]], "alpha_out": [[1.0, 1.0]]},
+        {"loss": 1.625},
+        wrt=("Y_hat",))
 
     def kernel(xp: Any, Y_hat: Any, Y: Any, alpha_in: Any, alpha_out: Any, *, beta: float, scale: float) -> Any:
         for name, x in (("Y", Y), ("alpha_in", alpha_in), ("alpha_out", alpha_out)):
@@ -229,6 +258,9 @@ class SmoothL1LossGradient(Operator):
     arguments = [*SMOOTH]
     internal = True
     shape = same_as(0)
+    example = Example(
+        {"Y_hat": [[1.0, 3.0]], "Y": [[0.5, 1.0]], "alpha_in": [[1.0, 1.0]], "alpha_out": [[1.0, 1.0]], "d_loss": 1.0},
+        {"d_Y_hat": [[0.5, 1.0]]})
 
     def kernel(xp: Any, Y_hat: Any, Y: Any, alpha_in: Any, alpha_out: Any, d_loss: Any, *, beta: float,
                scale: float) -> Any:
@@ -246,6 +278,11 @@ class SelectSmoothL1Loss(Operator):
     arguments = [*SMOOTH]
     shape = scalar()
     gradient = emits("SelectSmoothL1LossGradient", "I0 I1 I2 I3 GO0", "GI0")
+    example = Example(
+        {"Y_hat": [[[[1.0]], [[2.0]], [[3.0]], [[4.0]]]], "Y": [[0.5, 2.25, 3.0, 6.0]],
+         "locations": [[0.0, 0.0, 0.0, 0.0]], "normalizer": [1.0]},
+        {"loss": 1.65625},
+        wrt=("Y_hat",))
 
     def kernel(xp: Any, Y_hat: Any, Y: Any, locations: Any, normalizer: Any, *, beta: float, scale: float) -> Any:
         places = _places(xp, Y_hat, Y, locations)
@@ -278,6 +315,10 @@ class SelectSmoothL1LossGradient(Operator):
     arguments = [*SMOOTH]
     internal = True
     shape = same_as(0)
+    example = Example(
+        {"Y_hat": [[[[1.0]], [[2.0]], [[3.0]], [[4.0]]]], "Y": [[0.5, 2.25, 3.0, 6.0]],
+         "locations": [[0.0, 0.0, 0.0, 0.0]], "normalizer": [1.0], "d_loss": 1.0},
+        {"d_Y_hat": [[[[0.5]], [[-0.25]], [[0.0]], [[-1.0]]]]})
 
     def kernel(xp: Any, Y_hat: Any, Y: Any, locations: Any, normalizer: Any, d_loss: Any, *, beta: float,
                scale: float) -> Any:
@@ -297,6 +338,10 @@ class GroupSpatialSoftmax(Operator):
     arguments = [Int("num_classes", 81)]
     shape = same_as(0)
     gradient = emits("GroupSpatialSoftmaxGradient", "O0 GO0", "GI0")
+    example = Example(
+        {"scores": [[[[1.0]], [[2.0]]]]},
+        {"probabilities": [[[[0.268941]], [[0.731059]]]]},
+        {"num_classes": 2})
 
     def kernel(xp: Any, scores: Any, *, num_classes: int) -> Any:
         grouped = _grouped(xp, scores, num_classes)
@@ -319,6 +364,10 @@ class GroupSpatialSoftmaxGradient(Operator):
     arguments = [Int("num_classes", 81)]
     internal = True
     shape = same_as(0)
+    example = Example(
+        {"scores": [[[[0.268941]], [[0.731059]]]], "d_probabilities": [[[[1.0]], [[0.5]]]]},
+        {"d_scores": [[[[0.098306]], [[-0.098306]]]]},
+        {"num_classes": 2})
 
     def kernel(xp: Any, scores: Any, d_probabilities: Any, *, num_classes: int) -> Any:
         require_shape("the output's gradient", d_probabilities, scores.shape, ", the output's")
@@ -332,6 +381,7 @@ class SampleAs(Operator):
     inputs = [In("X", "(N, ...), float"), In("labels", "(N,), int32")]
     outputs = [Out("Y", "(positive labels, ...)")]
     gradient = emits("SampleAsGradient", "I0 I1 GO0", "GI0")
+    example = Example({"X": [[1.0], [2.0], [3.0]], "labels": [1, 0, 2]}, {"Y": [[1.0], [3.0]]})
 
     def shape(X: TensorType, labels: TensorType) -> TensorType:
         return X.with_dims(None if X.dims is None else (None, *X.dims[1:]))
@@ -357,6 +407,9 @@ class SampleAsGradient(Operator):
     outputs = [Out("dX", "like X")]
     internal = True
     shape = same_as(0)
+    example = Example(
+        {"X": [[1.0], [2.0], [3.0]], "labels": [1, 0, 2], "dY": [[1.0], [0.5]]},
+        {"dX": [[1.0], [0.0], [0.5]]})
 
     def kernel(xp: Any, X: Any, labels: Any, dY: Any) -> Any:
         chosen = _chosen(xp, X, labels)
@@ -371,6 +424,7 @@ class SpatialNarrowAs(Operator):
     inputs = [In("A", "(N, C, H, W) or (N, H, W), float"), In("B", "of no larger height and width", shape_only=True)]
     outputs = [Out("C", "like A, with B's height and width")]
     gradient = emits("SpatialNarrowAsGradient", "I0 I1 GO0", "GI0")
+    example = Example({"A": [[[[1.0, 2.0], [3.0, 4.0]]]], "B": [[[[0.0]]]]}, {"C": [[[[1.0]]]]}, wrt=("A",))
 
     def shape(A: TensorType, B: TensorType) -> TensorType:
         return A.with_dims(None if A.dims is None or B.dims is None else (*A.dims[:-2], *B.dims[-2:]))
@@ -388,6 +442,9 @@ class SpatialNarrowAsGradient(Operator):
     outputs = [Out("dA", "like A")]
     internal = True
     shape = same_as(0)
+    example = Example(
+        {"A": [[[[1.0, 2.0], [3.0, 4.0]]]], "B": [[[[0.0]]]], "dC": [[[[1.0]]]]},
+        {"dA": [[[[1.0, 0.0], [0.0, 0.0]]]]})
 
     def kernel(xp: Any, A: Any, B: Any, dC: Any) -> Any:
         require_shape("the output's gradient", dC, (*A.shape[:-2], *B.shape[-2:]), ", the output's")
@@ -403,6 +460,7 @@ class UpsampleNearest(Operator):
     outputs = [Out("Y", "(N, C, scale H, scale W)")]
     arguments = [Int("scale", 2)]
     gradient = emits("UpsampleNearestGradient", "I0 GO0", "GI0")
+    example = Example({"X": [[[[1.0, 2.0]]]]}, {"Y": [[[[1.0, 1.0, 2.0, 2.0], [1.0, 1.0, 2.0, 2.0]]]]}, {"scale": 2})
 
     def shape(X: TensorType, *, scale: int = 2) -> TensorType:
         if X.dims is None:
@@ -424,6 +482,10 @@ class UpsampleNearestGradient(Operator):
     arguments = [Int("scale", 2)]
     internal = True
     shape = same_as(0)
+    example = Example(
+        {"X": [[[[1.0, 2.0]]]], "dY": [[[[1.0, 0.5, 2.0, -1.0], [0.25, 3.0, 1.0, 0.5]]]]},
+        {"dX": [[[[4.75, 2.5]]]]},
+        {"scale": 2})
 
     def kernel(xp: Any, X: Any, dY: Any, *, scale: int) -> Any:
         require_shape("the output's gradient", dY, (*X.shape[:2], *(n * scale for n in X.shape[2:])), ", the output's")

@@ -7,6 +7,7 @@ from typing import Any
 
 from netgrad.graph.arguments import DType, Int
 from netgrad.graph.declaration import In, Operator, Out
+from netgrad.graph.example import Example, Step, Tensor
 from netgrad.graph.rules import forbidden, no_gradient
 from netgrad.graph.shapes import TensorType
 from netgrad.ops._strings import string_array
@@ -80,6 +81,7 @@ class CreateMap(Operator):
     outputs = [Out("map blob", "opaque")]
     arguments = [DType("key_dtype", _INT32, "INT32 or INT64"), DType("value_dtype", _INT32, "INT32 or INT64")]
     host = True
+    example = Example({}, {"map": None})
 
     def kernel(xp: Any, *, key_dtype: int, value_dtype: int) -> Any:
         return Map((), _kind(key_dtype, "key_dtype"), _kind(value_dtype, "value_dtype"))
@@ -91,6 +93,7 @@ class KeyValueToMap(Operator):
     inputs = [In("key blob", "int32 or int64"), In("value blob", "int32 or int64, as many")]
     outputs = [Out("map blob", "opaque")]
     host = True
+    example = Example({"keys": Tensor([1, 2], "int64"), "values": Tensor([3, 4], "int64")}, {"map": None})
 
     def kernel(xp: Any, keys: Any, values: Any) -> Any:
         kinds = (str(keys.dtype), str(values.dtype))
@@ -106,6 +109,12 @@ class MapToKeyValue(Operator):
     inputs = [In("map blob")]
     outputs = [Out("key blob", "1-D"), Out("value blob", "1-D")]
     host = True
+    example = Example(
+        {},
+        {"keys": Tensor([1], "int64"), "values": Tensor([1], "int64")},
+        before=(Step("GivenTensorInt64Fill", outputs=("k",), arguments={"shape": [1], "values": [1]}),
+         Step("KeyValueToMap", ("k", "k"), ("map",))),
+        inputs=("map",))
 
     def kernel(xp: Any, map: Map) -> Any:
         return (xp.asarray(list(map), dtype=xp.dtype_of(map.key_dtype)),
@@ -124,6 +133,8 @@ class _IndexCreate(Operator, abstract=True):
 class IntIndexCreate(_IndexCreate):
     """An index of int32 keys."""
 
+    example = Example({}, {"handle": None})
+
     def kernel(xp: Any, *, max_elements: int) -> Any:
         return Index("int32", max_elements)
 
@@ -131,12 +142,16 @@ class IntIndexCreate(_IndexCreate):
 class LongIndexCreate(_IndexCreate):
     """An index of int64 keys."""
 
+    example = Example({}, {"handle": None})
+
     def kernel(xp: Any, *, max_elements: int) -> Any:
         return Index("int64", max_elements)
 
 
 class StringIndexCreate(_IndexCreate):
     """An index of strings."""
+
+    example = Example({}, {"handle": None})
 
     def kernel(xp: Any, *, max_elements: int) -> Any:
         return Index("object", max_elements)
@@ -155,6 +170,11 @@ class IndexGet(Operator):
     outputs = [Out("indices", "like keys, int64")]
     effects = {"state"}
     host = True
+    example = Example(
+        {"keys": [5, 6, 5]},
+        {"indices": Tensor([1, 2, 1], "int64")},
+        before=(Step("IntIndexCreate", outputs=("handle",)),),
+        inputs=("handle", "keys"))
 
     def shape(handle: TensorType, keys: TensorType) -> TensorType:
         return keys.with_dtype("int64")
@@ -173,6 +193,11 @@ class IndexLoad(Operator):
     effects = {"state"}
     host = True
     gradient = forbidden()
+    example = Example(
+        {"items": [5, 6]},
+        {"handle": None},
+        before=(Step("IntIndexCreate", outputs=("handle",)),),
+        inputs=("handle", "items"))
 
     def kernel(xp: Any, index: Index, items: Any, *, skip_first_entry: int) -> Any:
         index.load(_keys(index, items)[1 if skip_first_entry else 0:])
@@ -186,6 +211,13 @@ class IndexStore(Operator):
     outputs = [Out("items", "1-D, of the dtype of the index")]
     host = True
     gradient = forbidden()
+    example = Example(
+        {},
+        {"items": [5, 6]},
+        before=(Step("IntIndexCreate", outputs=("handle",)),
+         Step("GivenTensorIntFill", outputs=("items",), arguments={"shape": [2], "values": [5, 6]}),
+         Step("IndexLoad", ("handle", "items"), ("handle",))),
+        inputs=("handle",))
 
     def kernel(xp: Any, index: Index) -> Any:
         if index.dtype == "object":
@@ -202,6 +234,7 @@ class IndexFreeze(Operator):
     effects = {"state"}
     host = True
     gradient = forbidden()
+    example = Example({}, {"handle": None}, before=(Step("IntIndexCreate", outputs=("handle",)),), inputs=("handle",))
 
     def kernel(xp: Any, index: Index) -> Any:
         index.frozen = True
@@ -215,6 +248,13 @@ class IndexSize(Operator):
     outputs = [Out("items", "a scalar int64")]
     host = True
     gradient = forbidden()
+    example = Example(
+        {},
+        {"items": Tensor(3, "int64")},
+        before=(Step("IntIndexCreate", outputs=("handle",)),
+         Step("GivenTensorIntFill", outputs=("items",), arguments={"shape": [2], "values": [5, 6]}),
+         Step("IndexLoad", ("handle", "items"), ("handle",))),
+        inputs=("handle",))
 
     def kernel(xp: Any, index: Index) -> Any:
         return xp.asarray(len(index), dtype=xp.int64)

@@ -6,6 +6,7 @@ from typing import Any
 
 from netgrad.graph.arguments import Bool, Float
 from netgrad.graph.declaration import In, Operator, Out
+from netgrad.graph.example import Example
 from netgrad.graph.rules import Rule, emits
 from netgrad.graph.shapes import ShapeError, TensorType, same_as
 from netgrad.ops._arrays import full, require_shape, require_size, rows
@@ -48,6 +49,7 @@ class SquaredL2Distance(_Pair):
     """Z = half the sum of squared differences, per row."""
 
     gradient = emits("SquaredL2DistanceGradient", "I0 I1 GO0", "GI0 GI1")
+    example = Example({"X": [[1.0, 2.0], [3.0, 4.0]], "Y": [[2.0, 0.5], [1.0, 1.0]]}, {"Z": [1.625, 6.5]})
 
     def kernel(xp: Any, X: Any, Y: Any) -> Any:
         x, y = _pair(xp, X, Y)
@@ -56,6 +58,10 @@ class SquaredL2Distance(_Pair):
 
 class SquaredL2DistanceGradient(_PairGradient):
     """dX = (X - Y) dZ, dY = -dX."""
+
+    example = Example(
+        {"X": [[1.0, 2.0], [3.0, 4.0]], "Y": [[2.0, 0.5], [1.0, 1.0]], "dZ": [1.0, 0.5]},
+        {"dX": [[-1.0, 1.5], [1.0, 1.5]], "dY": [[1.0, -1.5], [-1.0, -1.5]]})
 
     def kernel(xp: Any, X: Any, Y: Any, dZ: Any) -> Any:
         _pair(xp, X, Y)
@@ -67,6 +73,7 @@ class L1Distance(_Pair):
     """Z = the sum of absolute differences, per row."""
 
     gradient = emits("L1DistanceGradient", "I0 I1 GO0", "GI0 GI1")
+    example = Example({"X": [[1.0, 2.0], [3.0, 4.0]], "Y": [[2.0, 0.5], [1.0, 1.0]]}, {"Z": [2.5, 5.0]})
 
     def kernel(xp: Any, X: Any, Y: Any) -> Any:
         x, y = _pair(xp, X, Y)
@@ -75,6 +82,10 @@ class L1Distance(_Pair):
 
 class L1DistanceGradient(_PairGradient):
     """dX = sign(X - Y) dZ, dY = -dX; 0 where X and Y are equal."""
+
+    example = Example(
+        {"X": [[1.0, 2.0], [3.0, 4.0]], "Y": [[2.0, 0.5], [1.0, 1.0]], "dZ": [1.0, 0.5]},
+        {"dX": [[-1.0, 1.0], [0.5, 0.5]], "dY": [[1.0, -1.0], [-0.5, -0.5]]})
 
     def kernel(xp: Any, X: Any, Y: Any, dZ: Any) -> Any:
         _pair(xp, X, Y)
@@ -88,6 +99,7 @@ class DotProduct(_Pair):
     """Z = the sum of X Y, per row."""
 
     gradient = emits("DotProductGradient", "I0 I1 GO0", "GI0 GI1")
+    example = Example({"X": [[1.0, 2.0], [3.0, 4.0]], "Y": [[2.0, 0.5], [1.0, 1.0]]}, {"Z": [3.0, 7.0]})
 
     def kernel(xp: Any, X: Any, Y: Any) -> Any:
         x, y = _pair(xp, X, Y)
@@ -96,6 +108,10 @@ class DotProduct(_Pair):
 
 class DotProductGradient(_PairGradient):
     """dX = Y dZ, dY = X dZ."""
+
+    example = Example(
+        {"X": [[1.0, 2.0], [3.0, 4.0]], "Y": [[2.0, 0.5], [1.0, 1.0]], "dZ": [1.0, 0.5]},
+        {"dX": [[2.0, 0.5], [0.5, 0.5]], "dY": [[1.0, 2.0], [1.5, 2.0]]})
 
     def kernel(xp: Any, X: Any, Y: Any, dZ: Any) -> Any:
         _pair(xp, X, Y)
@@ -111,6 +127,7 @@ class CosineSimilarity(_Pair):
     """Z = X . Y / (|X| |Y|), per row."""
 
     gradient = emits("CosineSimilarityGradient", "I0 I1 GO0", "GI0 GI1")
+    example = Example({"X": [[1.0, 2.0], [3.0, 4.0]], "Y": [[2.0, 0.5], [1.0, 1.0]]}, {"Z": [0.650791, 0.98995]})
 
     def kernel(xp: Any, X: Any, Y: Any) -> Any:
         x, y = _pair(xp, X, Y)
@@ -119,6 +136,11 @@ class CosineSimilarity(_Pair):
 
 class CosineSimilarityGradient(_PairGradient):
     """dX = dZ (y - x (x . y)) / |X| with the unit rows x and y; dY likewise."""
+
+    example = Example(
+        {"X": [[1.0, 2.0], [3.0, 4.0]], "Y": [[2.0, 0.5], [1.0, 1.0]], "dZ": [1.0, 0.5]},
+        {"dX": [[0.303703, -0.151851], [0.0113137, -0.00848529]],
+         "dY": [[-0.0893243, 0.357297], [-0.0353553, 0.0353553]]})
 
     def kernel(xp: Any, X: Any, Y: Any, dZ: Any) -> Any:
         x, y = _pair(xp, X, Y)
@@ -152,6 +174,7 @@ class DotProductWithPadding(_Pair):
 
     inputs = [In("X", "(N, D), float"), In("Y", "(N, E)")]
     arguments = [Float("pad_value", 0.0), Bool("replicate", False, "repeat the shorter instead of padding it")]
+    example = Example({"X": [[1.0, 2.0]], "Y": [[2.0, 3.0]]}, {"Z": [8.0]})
 
     def kernel(xp: Any, X: Any, Y: Any, *, pad_value: float, replicate: bool) -> Any:
         x, y = _padded_pair(xp, X, Y, pad_value, replicate)
@@ -166,6 +189,10 @@ class DotProductWithPaddingGradient(_PairGradient):
     """Gradients of DotProductWithPadding; those of padding are dropped, those of repetitions added."""
 
     arguments = [Float("pad_value", 0.0), Bool("replicate", False)]
+    example = Example(
+        {"X": [[1.0, 2.0]], "Y": [[2.0, 3.0]], "dZ": [1.0]},
+        {"dX": [[2.0, 3.0]], "dY": [[1.0, 2.0]]},
+        {"pad_value": 0.0, "replicate": 0})
 
     def kernel(xp: Any, X: Any, Y: Any, dZ: Any, *, pad_value: float, replicate: bool) -> Any:
         x, y = _padded_pair(xp, X, Y, pad_value, replicate)

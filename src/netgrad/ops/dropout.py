@@ -6,6 +6,7 @@ from typing import Any
 
 from netgrad.graph.arguments import Float, Int
 from netgrad.graph.declaration import In, Operator, Out
+from netgrad.graph.example import Example
 from netgrad.graph.rules import Rule
 from netgrad.graph.shapes import TensorType, same_as
 from netgrad.ops._arrays import require_shape
@@ -29,6 +30,10 @@ class Dropout(Operator):
     inplace_keeps_shape = True
     shares = {(0, 0)}
     effects = {"random"}
+    example = Example(
+        {"X": [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]},
+        {"Y": [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]},
+        {"is_test": 1})
 
     def shape(X: TensorType, **_: Any) -> tuple[TensorType, TensorType]:
         return X, X.with_dtype("bool")
@@ -59,6 +64,10 @@ class DropoutGrad(Operator):
     shares = {(0, 0)}
     internal = True
     shape = same_as(0)
+    example = Example(
+        {"dY": [[1.0, 0.5, 2.0], [-1.0, 0.25, 3.0]]},
+        {"dX": [[1.0, 0.5, 2.0], [-1.0, 0.25, 3.0]]},
+        {"is_test": 1})
 
     def shape_only(arguments: Any, count: int) -> set[int]:
         return {1} if arguments["is_test"] and count > 1 else set()

@@ -12,6 +12,7 @@ from typing import Any
 
 from netgrad.graph.arguments import Bool, Int
 from netgrad.graph.declaration import In, Operator, Out
+from netgrad.graph.example import Example, Tensor
 from netgrad.graph.rules import Rule
 from netgrad.graph.shapes import ShapeError, TensorType, same_as
 from netgrad.ops._arrays import require_shape, require_size, rows
@@ -178,12 +179,16 @@ class ReduceFrontSum(Front):
 
     kernel = _reduction(True, _sum)
     gradient = _rule
+    example = Example({"X": [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]}, {"Y": [5.0, 7.0, 9.0]})
 
 
 class ReduceFrontSumGradient(EdgeGradient):
     """dX = dY, repeated along the first axes; 0 beyond the lengths."""
 
     kernel = _gradient(True, mean=False)
+    example = Example(
+        {"dY": [1.0, 0.5, 2.0], "X": [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]},
+        {"dX": [[1.0, 0.5, 2.0], [1.0, 0.5, 2.0]]})
 
 
 class ReduceFrontMean(Front):
@@ -191,12 +196,16 @@ class ReduceFrontMean(Front):
 
     kernel = _reduction(True, _mean)
     gradient = _rule
+    example = Example({"X": [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]}, {"Y": [2.5, 3.5, 4.5]})
 
 
 class ReduceFrontMeanGradient(EdgeGradient):
     """dX = dY / the elements in a mean, repeated along the first axes; 0 beyond the lengths."""
 
     kernel = _gradient(True, mean=True)
+    example = Example(
+        {"dY": [1.0, 0.5, 2.0], "X": [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]},
+        {"dX": [[0.5, 0.25, 1.0], [0.5, 0.25, 1.0]]})
 
 
 class ReduceFrontMax(Front):
@@ -204,12 +213,16 @@ class ReduceFrontMax(Front):
 
     kernel = _reduction(True, _max)
     gradient = _max_rule
+    example = Example({"X": [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]}, {"Y": [4.0, 5.0, 6.0]})
 
 
 class ReduceFrontMaxGradient(EdgeMaxGradient):
     """dX = dY where X is the largest along the first axes; all that tie for it receive dY."""
 
     kernel = _max_gradient(True)
+    example = Example(
+        {"dY": [1.0, 0.5, 2.0], "X": [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]], "Y": [4.0, 5.0, 6.0]},
+        {"dX": [[0.0, 0.0, 0.0], [1.0, 0.5, 2.0]]})
 
 
 class ReduceBackSum(Back):
@@ -217,12 +230,16 @@ class ReduceBackSum(Back):
 
     kernel = _reduction(False, _sum)
     gradient = _rule
+    example = Example({"X": [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]}, {"Y": [6.0, 15.0]})
 
 
 class ReduceBackSumGradient(EdgeGradient):
     """dX = dY, repeated along the last axes; 0 beyond the lengths."""
 
     kernel = _gradient(False, mean=False)
+    example = Example(
+        {"dY": [1.0, 0.5], "X": [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]},
+        {"dX": [[1.0, 1.0, 1.0], [0.5, 0.5, 0.5]]})
 
 
 class ReduceBackMean(Back):
@@ -230,12 +247,16 @@ class ReduceBackMean(Back):
 
     kernel = _reduction(False, _mean)
     gradient = _rule
+    example = Example({"X": [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]}, {"Y": [2.0, 5.0]})
 
 
 class ReduceBackMeanGradient(EdgeGradient):
     """dX = dY / the elements in a mean, repeated along the last axes; 0 beyond the lengths."""
 
     kernel = _gradient(False, mean=True)
+    example = Example(
+        {"dY": [1.0, 0.5], "X": [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]},
+        {"dX": [[0.333333, 0.333333, 0.333333], [0.166667, 0.166667, 0.166667]]})
 
 
 class ReduceBackMax(Back):
@@ -243,12 +264,16 @@ class ReduceBackMax(Back):
 
     kernel = _reduction(False, _max)
     gradient = _max_rule
+    example = Example({"X": [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]}, {"Y": [3.0, 6.0]})
 
 
 class ReduceBackMaxGradient(EdgeMaxGradient):
     """dX = dY where X is the largest along the last axes; all that tie for it receive dY."""
 
     kernel = _max_gradient(False)
+    example = Example(
+        {"dY": [1.0, 0.5], "X": [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]], "Y": [3.0, 6.0]},
+        {"dX": [[0.0, 0.0, 1.0], [0.0, 0.0, 0.5]]})
 
 
 class ReduceFrontWeightedSum(Operator):
@@ -258,6 +283,10 @@ class ReduceFrontWeightedSum(Operator):
     outputs = [Out("Y", "data without its first axis")]
     arguments = [Bool("grad_on_weights", False, "of no effect: Caffe2 has no gradient for the scalars"),
                  Int("num_reduce_dim", 1, "of no effect: it is always one")]
+    example = Example(
+        {"data": [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]], "scalars": [0.5, 2.0]},
+        {"Y": [8.5, 11.0, 13.5]},
+        wrt=("data",))
 
     def shape(data: TensorType, scalars: TensorType, **_: Any) -> TensorType:
         return data.with_dims(data.dims and data.dims[1:])
@@ -279,6 +308,9 @@ class ReduceFrontWeightedSumGradient(Operator):
     outputs = [Out("ddata", "(N, ...)")]
     arguments = [Bool("grad_on_weights", False), Int("num_reduce_dim", 1)]
     internal = True
+    example = Example(
+        {"scalars": [0.5, 2.0], "dY": [1.0, 0.5, 2.0], "dims": Tensor([2, 3], "int64")},
+        {"ddata": [[0.5, 0.25, 1.0], [2.0, 1.0, 4.0]]})
 
     def shape(scalars: TensorType, dY: TensorType, dims: TensorType, **_: Any) -> TensorType:
         return dY.with_dims(None if dY.dims is None or scalars.dims is None else (*scalars.dims, *dY.dims))

@@ -7,6 +7,7 @@ from typing import Any
 
 from netgrad.graph.arguments import Float
 from netgrad.graph.declaration import In, Operator, Out
+from netgrad.graph.example import Example
 from netgrad.graph.rules import Rule, emits, forbidden, not_implemented
 from netgrad.graph.shapes import same_as
 from netgrad.ops._broadcasting import expect_like
@@ -62,6 +63,7 @@ class Abs(Unary):
     """Y = |X|."""
 
     gradient = emits("AbsGradient", "I0 GO0", "GI0")
+    example = Example({"X": [[-1.5, 0.5], [2.0, 3.0]]}, {"Y": [[1.5, 0.5], [2.0, 3.0]]})
 
     def kernel(xp: Any, X: Any) -> Any:
         return xp.abs(X)
@@ -69,6 +71,10 @@ class Abs(Unary):
 
 class AbsGradient(FromInput):
     """dX = sign(X) dY; 0 at 0."""
+
+    example = Example(
+        {"X": [[-1.5, 0.5], [2.0, 3.0]], "dY": [[1.0, 0.5], [2.0, -1.0]]},
+        {"dX": [[-1.0, 0.5], [2.0, -1.0]]})
 
     def kernel(xp: Any, X: Any, dY: Any) -> Any:
         return xp.sign(X) * expect_like(dY, X, model_name="X")
@@ -79,6 +85,7 @@ class Sign(Unary):
 
     inputs = [In("X", "any shape, numeric")]
     gradient = forbidden("it is constant between its jumps")
+    example = Example({"X": [[-1.5, 0.5], [2.0, 3.0]]}, {"Y": [[-1.0, 1.0], [1.0, 1.0]]})
 
     def kernel(xp: Any, X: Any) -> Any:
         return xp.astype(X > 0, X.dtype) - xp.astype(X < 0, X.dtype)
@@ -90,6 +97,7 @@ class Negative(Unary):
     inputs = [In("X", "any shape, numeric")]
     inplace = {(0, 0)}
     gradient = emits("Negative", "GO0", "GI0")
+    example = Example({"X": [[-1.5, 0.5], [2.0, 3.0]]}, {"Y": [[1.5, -0.5], [-2.0, -3.0]]})
 
     def kernel(xp: Any, X: Any) -> Any:
         return -X
@@ -100,6 +108,7 @@ class Reciprocal(Unary):
 
     inplace = {(0, 0)}
     gradient = emits("ReciprocalGradient", "O0 GO0", "GI0")
+    example = Example({"X": [[0.25, 1.0], [4.0, 0.5]]}, {"Y": [[4.0, 1.0], [0.25, 2.0]]})
 
     def kernel(xp: Any, X: Any) -> Any:
         return 1 / X
@@ -107,6 +116,10 @@ class Reciprocal(Unary):
 
 class ReciprocalGradient(FromOutput):
     """dX = -Y^2 dY."""
+
+    example = Example(
+        {"Y": [[4.0, 1.0], [0.25, 2.0]], "dY": [[1.0, 0.5], [2.0, -1.0]]},
+        {"dX": [[-16.0, -0.5], [-0.125, 4.0]]})
 
     def kernel(xp: Any, Y: Any, dY: Any) -> Any:
         return -expect_like(dY, Y) * Y * Y
@@ -118,6 +131,7 @@ class Scale(Unary):
     arguments = [Float("scale", 1.0)]
     inplace = {(0, 0)}
     gradient = emits("Scale", "GO0", "GI0")
+    example = Example({"X": [[-1.5, 0.5], [2.0, 3.0]]}, {"Y": [[-3.0, 1.0], [4.0, 6.0]]}, {"scale": 2.0})
 
     def kernel(xp: Any, X: Any, *, scale: float) -> Any:
         return X * scale
@@ -127,6 +141,7 @@ class Sqr(Unary):
     """Y = X^2."""
 
     inplace = {(0, 0)}
+    example = Example({"X": [[-1.5, 0.5], [2.0, 3.0]]}, {"Y": [[2.25, 0.25], [4.0, 9.0]]})
 
     def kernel(xp: Any, X: Any) -> Any:
         return X * X
@@ -140,6 +155,7 @@ class Sqrt(Unary):
     """Y = the square root of X; not a number where X is negative."""
 
     inplace = {(0, 0)}
+    example = Example({"X": [[0.25, 1.0], [4.0, 0.5]]}, {"Y": [[0.5, 1.0], [2.0, 0.707107]]})
 
     def kernel(xp: Any, X: Any) -> Any:
         return xp.sqrt(X)
@@ -154,6 +170,7 @@ class Rsqrt(Unary):
 
     inplace = {(0, 0)}
     gradient = emits("RsqrtGradient", "GO0 O0", "GI0")
+    example = Example({"X": [[0.25, 1.0], [4.0, 0.5]]}, {"Y": [[2.0, 1.0], [0.5, 1.41421]]})
 
     def kernel(xp: Any, X: Any) -> Any:
         return 1 / xp.sqrt(X)
@@ -161,6 +178,10 @@ class Rsqrt(Unary):
 
 class RsqrtGradient(FromOutputLast):
     """dX = -Y^3 dY / 2."""
+
+    example = Example(
+        {"dY": [[1.0, 0.5], [2.0, -1.0]], "Y": [[2.0, 1.0], [0.5, 1.41421]]},
+        {"dX": [[-4.0, -0.25], [-0.125, 1.41421]]})
 
     def kernel(xp: Any, dY: Any, Y: Any) -> Any:
         return expect_like(dY, Y) * (Y * Y * Y) * -0.5
@@ -171,6 +192,7 @@ class Cbrt(Unary):
 
     inplace = {(0, 0)}
     gradient = emits("CbrtGradient", "GO0 O0", "GI0")
+    example = Example({"X": [[0.25, 1.0], [4.0, 0.5]]}, {"Y": [[0.62996, 1.0], [1.5874, 0.793701]]})
 
     def kernel(xp: Any, X: Any) -> Any:
         return xp.sign(X) * xp.abs(X) ** (1 / 3)
@@ -178,6 +200,10 @@ class Cbrt(Unary):
 
 class CbrtGradient(FromOutputLast):
     """dX = dY / (3 Y^2)."""
+
+    example = Example(
+        {"dY": [[1.0, 0.5], [2.0, -1.0]], "Y": [[0.62996, 1.0], [1.5874, 0.793701]]},
+        {"dX": [[0.839948, 0.166667], [0.264567, -0.529134]]})
 
     def kernel(xp: Any, dY: Any, Y: Any) -> Any:
         return expect_like(dY, Y) / (Y * Y * 3)
@@ -188,6 +214,7 @@ class Cube(Unary):
 
     inputs = [In("X", "any shape, numeric")]
     gradient = emits("CubeGradient", "GO0 I0", "GI0")
+    example = Example({"X": [[-1.5, 0.5], [2.0, 3.0]]}, {"Y": [[-3.375, 0.125], [8.0, 27.0]]})
 
     def kernel(xp: Any, X: Any) -> Any:
         return X * X * X
@@ -195,6 +222,10 @@ class Cube(Unary):
 
 class CubeGradient(FromInputLast):
     """dX = 3 X^2 dY."""
+
+    example = Example(
+        {"dY": [[1.0, 0.5], [2.0, -1.0]], "X": [[-1.5, 0.5], [2.0, 3.0]]},
+        {"dX": [[6.75, 0.375], [24.0, -27.0]]})
 
     def kernel(xp: Any, dY: Any, X: Any) -> Any:
         return expect_like(dY, X, model_name="X") * (X * X * 3)
@@ -205,6 +236,7 @@ class Exp(Unary):
 
     inplace = {(0, 0)}
     gradient = emits("Mul", "O0 GO0", "GI0")
+    example = Example({"X": [[-1.5, 0.5], [2.0, 3.0]]}, {"Y": [[0.22313, 1.64872], [7.38906, 20.0855]]})
 
     def kernel(xp: Any, X: Any) -> Any:
         return xp.exp(X)
@@ -215,6 +247,7 @@ class Log(Unary):
 
     inplace = {(0, 0)}
     gradient = emits("Div", "GO0 I0", "GI0")
+    example = Example({"X": [[0.25, 1.0], [4.0, 0.5]]}, {"Y": [[-1.38629, 0.0], [1.38629, -0.693147]]})
 
     def kernel(xp: Any, X: Any) -> Any:
         return xp.log(X)
@@ -226,6 +259,7 @@ class Logit(Unary):
     arguments = [Float("eps", 1e-6)]
     inplace = {(0, 0)}
     gradient = emits("LogitGradient", "I0 GO0", "GI0")
+    example = Example({"X": [0.1, 0.5, 0.9]}, {"Y": [-2.19722, 0.0, 2.19722]})
 
     def kernel(xp: Any, X: Any, *, eps: float) -> Any:
         inside = xp.clip(X, eps, 1 - eps)
@@ -236,6 +270,7 @@ class LogitGradient(FromInput):
     """dX = dY / (X (1 - X)); 0 outside [eps, 1 - eps]."""
 
     arguments = [Float("eps", 1e-6)]
+    example = Example({"X": [0.1, 0.5, 0.9], "dY": [1.0, 0.5, 2.0]}, {"dX": [11.1111, 2.0, 22.2222]})
 
     def kernel(xp: Any, X: Any, dY: Any, *, eps: float) -> Any:
         expect_like(dY, X, model_name="X")
@@ -249,6 +284,7 @@ class Clip(Unary):
     arguments = [Float("min", -math.inf), Float("max", math.inf)]
     inplace = {(0, 0)}
     gradient = emits("ClipGradient", "O0 GO0", "GI0")
+    example = Example({"X": [[-1.5, 0.5], [2.0, 3.0]]}, {"Y": [[-1.0, 0.5], [2.0, 2.5]]}, {"min": -1.0, "max": 2.5})
 
     def kernel(xp: Any, X: Any, *, min: float, max: float) -> Any:
         return xp.clip(X, min, max)
@@ -258,6 +294,10 @@ class ClipGradient(FromOutput):
     """dX = dY where min < Y < max; 0 elsewhere, the bounds included."""
 
     arguments = [Float("min", -math.inf), Float("max", math.inf)]
+    example = Example(
+        {"Y": [[-1.0, 0.5], [2.0, 2.5]], "dY": [[1.0, 0.5], [2.0, -1.0]]},
+        {"dX": [[0.0, 0.5], [2.0, -0.0]]},
+        {"min": -1.0, "max": 2.5})
 
     def kernel(xp: Any, Y: Any, dY: Any, *, min: float, max: float) -> Any:
         return expect_like(dY, Y) * xp.astype((Y > min) & (Y < max), dY.dtype)
@@ -268,6 +308,7 @@ class Ceil(Unary):
 
     inplace = {(0, 0)}
     gradient = not_implemented("it is constant between its jumps; Caffe2 has no rule for it")
+    example = Example({"X": [-1.5, 0.5, 2.0]}, {"Y": [-1.0, 1.0, 2.0]})
 
     def kernel(xp: Any, X: Any) -> Any:
         return xp.ceil(X)
@@ -278,6 +319,7 @@ class Floor(Unary):
 
     inplace = {(0, 0)}
     gradient = not_implemented("it is constant between its jumps; Caffe2 has no rule for it")
+    example = Example({"X": [-1.5, 0.5, 2.0]}, {"Y": [-2.0, 0.0, 2.0]})
 
     def kernel(xp: Any, X: Any) -> Any:
         return xp.floor(X)
@@ -287,6 +329,7 @@ class Erf(Unary):
     """Y = the error function of X: 2 / sqrt(pi) times the integral of e^(-t^2) from 0 to X."""
 
     gradient = emits("ErfGradient", "I0 GO0", "GI0")
+    example = Example({"X": [[-1.5, 0.5], [2.0, 3.0]]}, {"Y": [[-0.966105, 0.5205], [0.995322, 0.999978]]})
 
     def kernel(xp: Any, X: Any) -> Any:
         return xp.erf(X)
@@ -294,6 +337,10 @@ class Erf(Unary):
 
 class ErfGradient(FromInput):
     """dX = 2 / sqrt(pi) e^(-X^2) dY."""
+
+    example = Example(
+        {"X": [[-1.5, 0.5], [2.0, 3.0]], "dY": [[1.0, 0.5], [2.0, -1.0]]},
+        {"dX": [[0.11893, 0.439391], [0.041334, -0.000139253]]})
 
     def kernel(xp: Any, X: Any, dY: Any) -> Any:
         return xp.exp(-X * X) * expect_like(dY, X, model_name="X") * (2 / math.sqrt(math.pi))

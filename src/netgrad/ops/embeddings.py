@@ -10,6 +10,7 @@ from typing import Any
 
 from netgrad.graph.arguments import Int, Ints
 from netgrad.graph.declaration import In, Operator, Out, between
+from netgrad.graph.example import Example, Tensor
 from netgrad.graph.rules import Rule
 from netgrad.graph.shapes import TensorType
 from netgrad.ops._rows import (
@@ -117,6 +118,9 @@ class SparseLengthsSum(SparseReduction):
 
     gradient = slice_of("SparseLengthsIndicesInGradientSumGradient", -1, 2, 1, indices=1)
     kernel = at_lengths(segment_sum)
+    example = Example(
+        {"DATA": [[1.0], [2.0], [3.0]], "INDICES": Tensor([2, 0, 2], "int64"), "LENGTHS": [1, 2]},
+        {"OUTPUT": [[3.0], [4.0]]})
 
 
 class SparseLengthsMean(SparseReduction):
@@ -124,6 +128,9 @@ class SparseLengthsMean(SparseReduction):
 
     gradient = slice_of("SparseLengthsIndicesInGradientMeanGradient", -1, 2, 1, indices=1)
     kernel = at_lengths(segment_mean)
+    example = Example(
+        {"DATA": [[1.0], [2.0], [3.0]], "INDICES": Tensor([2, 0, 2], "int64"), "LENGTHS": [1, 2]},
+        {"OUTPUT": [[3.0], [2.0]]})
 
 
 class SparseLengthsMax(Operator):
@@ -138,6 +145,11 @@ class SparseLengthsWeightedSum(SparseReduction):
 
     inputs = [TABLE, SCALARS, INDICES, LENGTHS]
     arguments = [GRAD_ON_WEIGHTS]
+    example = Example(
+        {"DATA": [[1.0], [2.0], [3.0]], "SCALARS": [0.5, 1.0, 2.0], "INDICES": Tensor([2, 0, 2], "int64"),
+         "LENGTHS": [1, 2]},
+        {"OUTPUT": [[1.5], [7.0]]},
+        wrt=("DATA",))
 
     def kernel(xp: Any, DATA: Any, SCALARS: Any, INDICES: Any, LENGTHS: Any) -> Any:
         rows = weighted(xp, lookup(xp, DATA, INDICES), SCALARS)
@@ -157,6 +169,11 @@ class SparseLengthsPositionalWeightedSum(SparseReduction):
     """The sum of each bag's rows of the table, the row at place p of its bag times WEIGHT[p]."""
 
     inputs = [TABLE, In("WEIGHT", "(P,): the weight of each place in a bag"), INDICES, LENGTHS]
+    example = Example(
+        {"DATA": [[1.0], [2.0], [3.0]], "WEIGHT": [0.5, 2.0], "INDICES": Tensor([2, 0, 2], "int64"),
+         "LENGTHS": [1, 2]},
+        {"OUTPUT": [[1.5], [6.5]]},
+        wrt=("DATA",))
 
     def kernel(xp: Any, DATA: Any, WEIGHT: Any, INDICES: Any, LENGTHS: Any) -> Any:
         rows = lookup(xp, DATA, INDICES)
@@ -182,6 +199,9 @@ class SparseLengthsIndicesInGradientSumGradient(LengthsGradient):
 
     inputs = [GO, LENGTHS, INDICES_SHAPE]
     kernel = from_lengths(mean=False)
+    example = Example(
+        {"segment_grads": [[1.0], [0.5]], "LENGTHS": [1, 2], "INDICES": Tensor([2, 0, 2], "int64")},
+        {"data_grads": [[1.0], [0.5], [0.5]]})
 
 
 class SparseLengthsIndicesInGradientMeanGradient(LengthsGradient):
@@ -189,6 +209,9 @@ class SparseLengthsIndicesInGradientMeanGradient(LengthsGradient):
 
     inputs = [GO, LENGTHS, INDICES_SHAPE]
     kernel = from_lengths(mean=True)
+    example = Example(
+        {"segment_grads": [[1.0], [0.5]], "LENGTHS": [1, 2], "INDICES": Tensor([2, 0, 2], "int64")},
+        {"data_grads": [[1.0], [0.25], [0.25]]})
 
 
 class SparseLengthsWeightedSumGradient(WeightedGradient):
@@ -202,6 +225,10 @@ class SparseLengthsIndicesInGradientWeightedSumGradient(WeightedGradient):
 
     inputs = [SCALARS, GO, LENGTHS, INDICES_SHAPE]
     kernel = weighted_from_lengths
+    example = Example(
+        {"SCALARS": [0.5, 1.0, 2.0], "segment_grads": [[1.0], [0.5]], "LENGTHS": [1, 2],
+         "INDICES": Tensor([2, 0, 2], "int64")},
+        {"data_grads": [[0.5], [0.5], [1.0]]})
 
 
 class WithMainInputGradient(WeightedGradient, abstract=True):
@@ -240,6 +267,9 @@ class SparseSortedSegmentSum(SegmentReduction):
     inputs = [TABLE, INDICES, SORTED_IDS]
     gradient = slice_of("SortedSegmentSumGradient", -1, 2, indices=1)
     kernel = at_sorted_ids(segment_sum)
+    example = Example(
+        {"DATA": [[1.0], [2.0], [3.0]], "INDICES": Tensor([2, 0, 2], "int64"), "SEGMENT_IDS": [0, 1, 1]},
+        {"OUTPUT": [[3.0], [4.0]]})
 
 
 class SparseSortedSegmentMean(SegmentReduction):
@@ -248,6 +278,9 @@ class SparseSortedSegmentMean(SegmentReduction):
     inputs = [TABLE, INDICES, SORTED_IDS]
     gradient = slice_of("SortedSegmentMeanGradient", -1, 2, indices=1)
     kernel = at_sorted_ids(segment_mean)
+    example = Example(
+        {"DATA": [[1.0], [2.0], [3.0]], "INDICES": Tensor([2, 0, 2], "int64"), "SEGMENT_IDS": [0, 1, 1]},
+        {"OUTPUT": [[3.0], [2.0]]})
 
 
 class SparseSortedSegmentWeightedSum(SegmentReduction):
@@ -256,6 +289,11 @@ class SparseSortedSegmentWeightedSum(SegmentReduction):
     inputs = [TABLE, SCALARS, INDICES, SORTED_IDS]
     arguments = [GRAD_ON_WEIGHTS]
     gradient = slice_of("SortedSegmentWeightedSumGradient", 1, -1, 3, indices=2, weighted=True)
+    example = Example(
+        {"DATA": [[1.0], [2.0], [3.0]], "SCALARS": [0.5, 1.0, 2.0], "INDICES": Tensor([2, 0, 2], "int64"),
+         "SEGMENT_IDS": [0, 1, 1]},
+        {"OUTPUT": [[1.5], [7.0]]},
+        wrt=("DATA",))
 
     def kernel(xp: Any, DATA: Any, SCALARS: Any, INDICES: Any, SEGMENT_IDS: Any) -> Any:
         rows = weighted(xp, lookup(xp, DATA, INDICES), SCALARS)
@@ -287,6 +325,9 @@ class SparseUnsortedSegmentSum(UnsortedReduction):
     inputs = [TABLE, INDICES, UNSORTED_IDS]
     gradient = slice_of("UnsortedSegmentSumGradient", -1, 2, indices=1)
     kernel = at_unsorted_ids(segment_sum)
+    example = Example(
+        {"DATA": [[1.0], [2.0], [3.0]], "INDICES": Tensor([2, 0, 2], "int64"), "SEGMENT_IDS": [1, 0, 1]},
+        {"OUTPUT": [[1.0], [6.0]]})
 
 
 class SparseUnsortedSegmentMean(UnsortedReduction):
@@ -295,6 +336,9 @@ class SparseUnsortedSegmentMean(UnsortedReduction):
     inputs = [TABLE, INDICES, UNSORTED_IDS]
     gradient = slice_of("UnsortedSegmentMeanGradient", -1, 2, indices=1)
     kernel = at_unsorted_ids(segment_mean)
+    example = Example(
+        {"DATA": [[1.0], [2.0], [3.0]], "INDICES": Tensor([2, 0, 2], "int64"), "SEGMENT_IDS": [1, 0, 1]},
+        {"OUTPUT": [[1.0], [3.0]]})
 
 
 class SparseUnsortedSegmentWeightedSum(UnsortedReduction):
@@ -303,6 +347,11 @@ class SparseUnsortedSegmentWeightedSum(UnsortedReduction):
     inputs = [TABLE, SCALARS, INDICES, UNSORTED_IDS]
     arguments = [NUM_SEGMENTS, GRAD_ON_WEIGHTS]
     gradient = slice_of("UnsortedSegmentWeightedSumGradient", 1, -1, 3, indices=2, weighted=True)
+    example = Example(
+        {"DATA": [[1.0], [2.0], [3.0]], "SCALARS": [0.5, 1.0, 2.0], "INDICES": Tensor([2, 0, 2], "int64"),
+         "SEGMENT_IDS": [1, 0, 1]},
+        {"OUTPUT": [[1.0], [7.5]]},
+        wrt=("DATA",))
 
     def kernel(xp: Any, DATA: Any, SCALARS: Any, INDICES: Any, SEGMENT_IDS: Any, *, num_segments: int) -> Any:
         rows = weighted(xp, lookup(xp, DATA, INDICES), SCALARS)

@@ -7,6 +7,7 @@ from typing import Any
 
 from netgrad.graph.arguments import Any_, Int, Str, Strs, Tensors, value_of
 from netgrad.graph.declaration import In, Operator, Out
+from netgrad.graph.example import Example
 
 
 def _call_of(schema: Any, tensors: Sequence[Any], given: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -42,6 +43,7 @@ class ATen(Operator):
     inputs = [In("inputs", "the tensors of the call, in order", variadic=True, optional=True)]
     outputs = [Out("outputs", "what the function returns", variadic=True, optional=True)]
     arguments = [Str("operator", "", "the name of the function"), Str("overload_name", "")]
+    example = Example({"X": [1.0, 4.0]}, {"Y": [1.0, 2.0]}, {"operator": "sqrt"}, wrt=())
 
     def kernel(xp: Any, *inputs: Any, operator: str, overload_name: str, op: Any) -> Any:
         try:

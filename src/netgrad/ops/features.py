@@ -11,6 +11,7 @@ from typing import Any
 
 from netgrad.graph.arguments import Ints
 from netgrad.graph.declaration import Arity, In, Operator, Out, multiple_of
+from netgrad.graph.example import Example, Tensor
 from netgrad.graph.rules import Rule, RuleFunction
 from netgrad.ops._axes import int_list
 from netgrad.ops._strings import string_array
@@ -54,6 +55,10 @@ class MergeDenseFeatureTensors(Operator):
     outputs = [_LENGTHS, _KEYS, Out("out_values", "1-D")]
     arguments = _FEATURE_IDS
     host = True
+    example = Example(
+        {"in1": [[1.0, 2.0]], "in1_presence": [[True, False]]},
+        {"out_lengths": [1], "out_keys": Tensor([11], "int64"), "out_values": [1.0]},
+        {"feature_ids": [11, 12]})
 
     def kernel(xp: Any, in1: Any, in1_presence: Any, *, feature_ids: Any) -> Any:
         if in1.ndim != 2 or in1.shape != in1_presence.shape:
@@ -72,6 +77,10 @@ class MergeSingleScalarFeatureTensors(Operator):
     arguments = _FEATURE_IDS
     host = True
     gradient = _gradient_of(2, (1,), 0, 2)
+    example = Example(
+        {"in1": [1.0], "in1_presence": [True], "in2": [2.0], "in2_presence": [True]},
+        {"out_lengths": [2], "out_keys": Tensor([11, 12], "int64"), "out_values": [1.0, 2.0]},
+        {"feature_ids": [11, 12]})
 
     def kernel(xp: Any, *inputs: Any, feature_ids: Any) -> Any:
         groups = _groups(inputs, 2)
@@ -93,6 +102,10 @@ class MergeSingleScalarFeatureTensorsGradient(Operator):
     arguments = _FEATURE_IDS
     host = True
     internal = True
+    example = Example(
+        {"in1_presence_1": [True], ".values_grad": [True], "in1_presence1": [1.0, 0.5]},
+        {"in1_grad0": [1.0], "in1_grad1": [0.5]},
+        {"feature_ids": [11, 12]})
 
     def kernel(xp: Any, *inputs: Any) -> Any:
         *presences, dY = inputs
@@ -142,6 +155,11 @@ class MergeSingleListFeatureTensors(Operator):
     arguments = _FEATURE_IDS
     host = True
     gradient = _gradient_of(3, (0, 2), 1, 3)
+    example = Example(
+        {"in1_lengths": [2], "in1_values": [1.0, 2.0], "in1_presence": [True]},
+        {"out_lengths": [1], "out_keys": Tensor([11], "int64"), "out_values_lengths": [2],
+         "out_values_values": [1.0, 2.0]},
+        {"feature_ids": [11]})
 
     def kernel(xp: Any, *inputs: Any, feature_ids: Any) -> Any:
         groups = _groups(inputs, 3)
@@ -159,6 +177,11 @@ class MergeSingleMapFeatureTensors(Operator):
     arguments = _FEATURE_IDS
     host = True
     gradient = _gradient_of(4, (0, 3), 2, 4)
+    example = Example(
+        {"in1_lengths": [1], "in1_keys": Tensor([5], "int64"), "in1_values": [1.0], "in1_presence": [True]},
+        {"out_lengths": [1], "out_keys": Tensor([11], "int64"), "out_values_lengths": [1],
+         "out_values_keys": Tensor([5], "int64"), "out_values_values": [1.0]},
+        {"feature_ids": [11]})
 
     def kernel(xp: Any, *inputs: Any, feature_ids: Any) -> Any:
         groups = _groups(inputs, 4)
@@ -189,6 +212,10 @@ class MergeSingleListFeatureTensorsGradient(Operator):
     host = True
     internal = True
     kernel = _single_list_gradients
+    example = Example(
+        {"in1_presence_1": [2], "in1_lengths0": [True], "out_values_values": [1.0, 0.5]},
+        {"out1_values0": [1.0, 0.5]},
+        {"feature_ids": [11]})
 
 
 class MergeSingleMapFeatureTensorsGradient(Operator):
@@ -201,6 +228,10 @@ class MergeSingleMapFeatureTensorsGradient(Operator):
     host = True
     internal = True
     kernel = _single_list_gradients
+    example = Example(
+        {"in1_presence_1": [1], "in1_lengths0": [True], "out_values_values_grad": [1.0]},
+        {"in1_values_grad0": [1.0]},
+        {"feature_ids": [11]})
 
 
 def _merge_multi(parts: int) -> Callable[..., Any]:
@@ -242,6 +273,10 @@ class MergeMultiScalarFeatureTensors(Operator):
     host = True
     gradient = _gradient_of(3, (0,), 2, 2)
     kernel = _merge_multi(0)
+    example = Example(
+        {"in1_lengths": [1], "in1_keys": Tensor([11], "int64"), "in1_values": [1.0], "in2_lengths": [1],
+         "in2_keys": Tensor([12], "int64"), "in2_values": [2.0]},
+        {"out_lengths": [2], "out_keys": Tensor([11, 12], "int64"), "out_values": [1.0, 2.0]})
 
 
 class MergeMultiScalarFeatureTensorsGradient(Operator):
@@ -252,6 +287,9 @@ class MergeMultiScalarFeatureTensorsGradient(Operator):
     num_inputs = Arity(2, None)
     host = True
     internal = True
+    example = Example(
+        {"in1_lengths_1": [1], "out_values_grad": [1], "in1_lengths1": [1.0, 0.5]},
+        {"in1_values_grad0": [1.0], "in1_values_grad1": [0.5]})
 
     def kernel(xp: Any, *inputs: Any) -> Any:
         *lengths, dY = inputs
@@ -274,6 +312,11 @@ class MergeMultiListFeatureTensors(Operator):
     host = True
     gradient = _gradient_of(4, (0, 2), 3, 3)
     kernel = _merge_multi(1)
+    example = Example(
+        {"in1_lengths": [1], "in1_keys": Tensor([11], "int64"), "in1_values_lengths": [2],
+         "in1_values_values": [1.0, 2.0]},
+        {"out_lengths": [1], "out_keys": Tensor([11], "int64"), "out_values_lengths": [2],
+         "out_values_values": [1.0, 2.0]})
 
 
 class MergeMultiMapFeatureTensors(Operator):
@@ -288,6 +331,11 @@ class MergeMultiMapFeatureTensors(Operator):
     host = True
     gradient = _gradient_of(5, (0, 2), 4, 4)
     kernel = _merge_multi(2)
+    example = Example(
+        {"in1_lengths": [1], "in1_keys": Tensor([11], "int64"), "in1_values_lengths": [1],
+         "in1_values_keys": Tensor([5], "int64"), "in1_values_values": [1.0]},
+        {"out_lengths": [1], "out_keys": Tensor([11], "int64"), "out_values_lengths": [1],
+         "out_values_keys": Tensor([5], "int64"), "out_values_values": [1.0]})
 
 
 def _multi_list_gradients(xp: Any, *inputs: Any) -> Any:
@@ -311,6 +359,9 @@ class MergeMultiListFeatureTensorsGradient(Operator):
     host = True
     internal = True
     kernel = _multi_list_gradients
+    example = Example(
+        {"in1_values_lengths_1": [1], "in1_lengths0": [2], "out_values_values_grad": [1.0, 0.5]},
+        {"in1_values_values_grad0": [1.0, 0.5]})
 
 
 class MergeMultiMapFeatureTensorsGradient(Operator):
@@ -322,3 +373,6 @@ class MergeMultiMapFeatureTensorsGradient(Operator):
     host = True
     internal = True
     kernel = _multi_list_gradients
+    example = Example(
+        {"in1_values_lengths_1": [1], "in1_lengths0": [1], "out_values_values_grad": [1.0]},
+        {"in1_values_values_grad0": [1.0]})

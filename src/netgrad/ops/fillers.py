@@ -12,6 +12,7 @@ from typing import Any
 
 from netgrad.graph.arguments import Any_, Bool, DType, Float, Int, Ints, Strs
 from netgrad.graph.declaration import In, Operator, Out
+from netgrad.graph.example import Example, Tensor
 from netgrad.graph.rules import no_gradient
 from netgrad.graph.shapes import TensorType, data_dependent
 from netgrad.ops._arrays import array, product, zeros
@@ -131,6 +132,7 @@ class ConstantFill(Operator):
     inplace = {(0, 0)}
     shape_only = shape_input_only
     gradient = no_gradient
+    example = Example({}, {"output": [1.5, 1.5]}, {"shape": [2], "value": 1.5})
 
     def shape(*types: TensorType, wanted: Any, extra_shape: Any, input_as_shape: bool, dtype: Any,
               constant: Any) -> TensorType:
@@ -165,6 +167,7 @@ class DiagonalFill(Operator):
     shape = _constant_type
     shape_only = shape_input_only
     gradient = no_gradient
+    example = Example({}, {"output": [[1.0, 0.0], [0.0, 1.0]]}, {"shape": [2, 2], "value": 1.0})
 
     def kernel(xp: Any, input: Any = None, *, wanted: Any, extra_shape: Any, input_as_shape: bool, dtype: int | None,
                value: Any) -> Any:
@@ -215,6 +218,7 @@ class GivenTensorFill(_Given):
     """The given values, as float32 or in the dtype asked for."""
 
     arguments = [*SHAPE_ARGUMENTS, DType("dtype", _T.FLOAT), Any_("values", (), "as many as the shape has elements")]
+    example = Example({}, {"output": [1.0, 2.0]}, {"shape": [2], "values": [1.0, 2.0]})
 
     def shape(*types: TensorType, wanted: Any, extra_shape: Any, input_as_shape: bool, dtype: int,
               **_: Any) -> TensorType:
@@ -231,6 +235,7 @@ class GivenTensorDoubleFill(_Given):
 
     shape = shape_of("float64")
     kernel = _given_kernel("float64")
+    example = Example({}, {"output": Tensor([1.0, 2.0], "float64")}, {"shape": [2], "values": [1.0, 2.0]})
 
 
 class GivenTensorBoolFill(_Given):
@@ -238,6 +243,7 @@ class GivenTensorBoolFill(_Given):
 
     shape = shape_of("bool")
     kernel = _given_kernel("bool")
+    example = Example({}, {"output": [True, False]}, {"shape": [2], "values": [1, 0]})
 
 
 class GivenTensorInt16Fill(_Given):
@@ -245,6 +251,7 @@ class GivenTensorInt16Fill(_Given):
 
     shape = shape_of("int16")
     kernel = _given_kernel("int16")
+    example = Example({}, {"output": Tensor([1, 2], "int16")}, {"shape": [2], "values": [1, 2]})
 
 
 class GivenTensorIntFill(_Given):
@@ -252,6 +259,7 @@ class GivenTensorIntFill(_Given):
 
     shape = shape_of("int32")
     kernel = _given_kernel("int32")
+    example = Example({}, {"output": [1, 2]}, {"shape": [2], "values": [1, 2]})
 
 
 class GivenTensorInt64Fill(_Given):
@@ -259,6 +267,7 @@ class GivenTensorInt64Fill(_Given):
 
     shape = shape_of("int64")
     kernel = _given_kernel("int64")
+    example = Example({}, {"output": Tensor([1, 2], "int64")}, {"shape": [2], "values": [1, 2]})
 
 
 class GivenTensorStringFill(_Given):
@@ -266,6 +275,7 @@ class GivenTensorStringFill(_Given):
 
     shape = shape_of("string")
     kernel = _given_kernel("string")
+    example = Example({}, {"output": ["abc"]}, {"shape": [1], "values": ["abc"]})
 
 
 class GivenTensorByteStringToUInt8Fill(_Given):
@@ -273,6 +283,7 @@ class GivenTensorByteStringToUInt8Fill(_Given):
 
     arguments = [*SHAPE_ARGUMENTS, DType("dtype", _T.STRING, "must be STRING"), Strs("values", (), "one string")]
     shape = shape_of("uint8")
+    example = Example({}, {"output": Tensor([97, 98, 99], "uint8")}, {"shape": [3], "values": ["abc"]})
 
     def kernel(xp: Any, input: Any = None, *, wanted: Any, extra_shape: Any, input_as_shape: bool, dtype: int,
                values: Any) -> Any:
@@ -292,6 +303,7 @@ class RangeFill(Operator):
     shape = shape_of("float32")
     shape_only = shape_input_only
     gradient = no_gradient
+    example = Example({}, {"output": [0.0, 1.0, 2.0]}, {"shape": [3]})
 
     def kernel(xp: Any, input: Any = None, *, wanted: Any, extra_shape: Any, input_as_shape: bool) -> Any:
         dims = filled_shape(xp, input, wanted, extra_shape, input_as_shape)
@@ -305,6 +317,7 @@ class LengthsRangeFill(Operator):
     outputs = [Out("range_sequence", "1-D int32", differentiable=False)]
     shape = data_dependent(("int32", 1))
     gradient = no_gradient
+    example = Example({"lengths": [1, 2]}, {"range_sequence": [0, 0, 1]})
 
     def kernel(xp: Any, lengths: Any) -> Any:
         if lengths.ndim != 1 or xp.dtype_name(lengths) != "int32":
@@ -321,6 +334,7 @@ class Range(Operator):
     outputs = [Out("output", "1-D, dtype of the first input", differentiable=False)]
     shape = data_dependent((None, 1))
     gradient = no_gradient
+    example = Example({"start": 3.0}, {"output": [0.0, 1.0, 2.0]})
 
     def kernel(xp: Any, start: Any, stop: Any = None, step: Any = None) -> Any:
         given = [x for x in (start, stop, step) if x is not None]
@@ -348,6 +362,10 @@ class SinusoidPositionEncoding(Operator):
     inputs = [In("positions", "(M, K), int32 or int64: a row holds one position K times")]
     outputs = [Out("output", "(M, K, embedding_size), float32", differentiable=False)]
     arguments = [Int("embedding_size", 100), Float("alpha", 10000.0), Float("amplitude", 1.0)]
+    example = Example(
+        {"positions": [[1], [2]]},
+        {"output": [[[0.841471, 0.99995]], [[0.909297, 0.9998]]]},
+        {"embedding_size": 2})
 
     def shape(positions: TensorType, *, embedding_size: int, **_: Any) -> TensorType:
         return TensorType("float32", None if positions.dims is None else (*positions.dims, embedding_size))

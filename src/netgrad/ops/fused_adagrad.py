@@ -11,6 +11,7 @@ from typing import Any
 
 from netgrad.graph.arguments import Float, Int
 from netgrad.graph.declaration import In
+from netgrad.graph.example import Example, Tensor
 from netgrad.graph.shapes import same_as
 from netgrad.ops._rows import check_indices, spread
 from netgrad.ops.optimizers import (
@@ -71,24 +72,40 @@ class SparseAdagradFusedWithSparseLengthsSumGradient(FusedAdagrad):
     """SparseAdagrad with the gradient of SparseLengthsSum."""
 
     kernel = _update(mean=False)
+    example = Example(
+        {"param": [[1.0, 2.0], [3.0, 4.0]], "moment": [[0.1, 0.1], [0.2, 0.2]], "indices": Tensor([1], "int64"),
+         "grad": [[0.5, -0.5]], "lr": [-0.1], "lengths": [1]},
+        {"param": [[1.0, 2.0], [2.92547, 4.07453]], "moment": [[0.1, 0.1], [0.45, 0.45]]})
 
 
 class SparseAdagradFusedWithSparseLengthsSumGradientApprox(FusedAdagrad):
     """SparseAdagrad with the gradient of SparseLengthsSum."""
 
     kernel = _update(mean=False)
+    example = Example(
+        {"param": [[1.0, 2.0], [3.0, 4.0]], "moment": [[0.1, 0.1], [0.2, 0.2]], "indices": Tensor([1], "int64"),
+         "grad": [[0.5, -0.5]], "lr": [-0.1], "lengths": [1]},
+        {"param": [[1.0, 2.0], [2.92547, 4.07453]], "moment": [[0.1, 0.1], [0.45, 0.45]]})
 
 
 class SparseAdagradFusedWithSparseLengthsMeanGradient(FusedAdagrad):
     """SparseAdagrad with the gradient of SparseLengthsMean."""
 
     kernel = _update(mean=True)
+    example = Example(
+        {"param": [[1.0, 2.0], [3.0, 4.0]], "moment": [[0.1, 0.1], [0.2, 0.2]], "indices": Tensor([1], "int64"),
+         "grad": [[0.5, -0.5]], "lr": [-0.1], "lengths": [1]},
+        {"param": [[1.0, 2.0], [2.92547, 4.07453]], "moment": [[0.1, 0.1], [0.45, 0.45]]})
 
 
 class SparseAdagradFusedWithSparseLengthsMeanGradientApprox(FusedAdagrad):
     """SparseAdagrad with the gradient of SparseLengthsMean."""
 
     kernel = _update(mean=True)
+    example = Example(
+        {"param": [[1.0, 2.0], [3.0, 4.0]], "moment": [[0.1, 0.1], [0.2, 0.2]], "indices": Tensor([1], "int64"),
+         "grad": [[0.5, -0.5]], "lr": [-0.1], "lengths": [1]},
+        {"param": [[1.0, 2.0], [2.92547, 4.07453]], "moment": [[0.1, 0.1], [0.45, 0.45]]})
 
 
 class RowWiseFusedAdagrad(FusedAdagrad, abstract=True):
@@ -99,24 +116,40 @@ class RowWiseSparseAdagradFusedWithSparseLengthsSumGradient(RowWiseFusedAdagrad)
     """RowWiseSparseAdagrad with the gradient of SparseLengthsSum."""
 
     kernel = _rowwise_update(mean=False)
+    example = Example(
+        {"param": [[1.0, 2.0], [3.0, 4.0]], "moment": [0.1, 0.2], "indices": Tensor([1], "int64"),
+         "grad": [[0.5, -0.5]], "lr": [-0.1], "lengths": [1]},
+        {"param": [[1.0, 2.0], [2.92547, 4.07453]], "moment": [0.1, 0.45]})
 
 
 class RowWiseSparseAdagradFusedWithSparseLengthsSumGradientApprox(RowWiseFusedAdagrad):
     """RowWiseSparseAdagrad with the gradient of SparseLengthsSum."""
 
     kernel = _rowwise_update(mean=False)
+    example = Example(
+        {"param": [[1.0, 2.0], [3.0, 4.0]], "moment": [0.1, 0.2], "indices": Tensor([1], "int64"),
+         "grad": [[0.5, -0.5]], "lr": [-0.1], "lengths": [1]},
+        {"param": [[1.0, 2.0], [2.92547, 4.07453]], "moment": [0.1, 0.45]})
 
 
 class RowWiseSparseAdagradFusedWithSparseLengthsMeanGradient(RowWiseFusedAdagrad):
     """RowWiseSparseAdagrad with the gradient of SparseLengthsMean."""
 
     kernel = _rowwise_update(mean=True)
+    example = Example(
+        {"param": [[1.0, 2.0], [3.0, 4.0]], "moment": [0.1, 0.2], "indices": Tensor([1], "int64"),
+         "grad": [[0.5, -0.5]], "lr": [-0.1], "lengths": [1]},
+        {"param": [[1.0, 2.0], [2.92547, 4.07453]], "moment": [0.1, 0.45]})
 
 
 class RowWiseSparseAdagradFusedWithSparseLengthsMeanGradientApprox(RowWiseFusedAdagrad):
     """RowWiseSparseAdagrad with the gradient of SparseLengthsMean."""
 
     kernel = _rowwise_update(mean=True)
+    example = Example(
+        {"param": [[1.0, 2.0], [3.0, 4.0]], "moment": [0.1, 0.2], "indices": Tensor([1], "int64"),
+         "grad": [[0.5, -0.5]], "lr": [-0.1], "lengths": [1]},
+        {"param": [[1.0, 2.0], [2.92547, 4.07453]], "moment": [0.1, 0.45]})
 
 
 def _weighted_rows(xp: Any, param: Any, aux_param: Any, indices: Any, grad: Any, lengths: Any) -> tuple[Any, Any]:
@@ -145,9 +178,19 @@ class WeightedFusedAdagrad(Update, abstract=True):
 class SparseAdagradFusedWithSparseLengthsWeightedSumGradient(WeightedFusedAdagrad):
     """SparseAdagrad with the gradient of SparseLengthsWeightedSum, and the gradient of its weights."""
 
+    example = Example(
+        {"param": [[1.0, 2.0], [3.0, 4.0]], "moment": [[0.1, 0.1], [0.2, 0.2]], "aux_param": [2.0],
+         "indices": Tensor([1], "int64"), "grad": [[0.5, -0.5]], "lr": [-0.1], "lengths": [1]},
+        {"param": [[1.0, 2.0], [2.90871, 4.09129]], "moment": [[0.1, 0.1], [1.2, 1.2]], "aux_grad": [-0.5]})
+
 
 class SparseAdagradFusedWithSparseLengthsWeightedSumGradientApprox(WeightedFusedAdagrad):
     """SparseAdagrad with the gradient of SparseLengthsWeightedSum, and the gradient of its weights."""
+
+    example = Example(
+        {"param": [[1.0, 2.0], [3.0, 4.0]], "moment": [[0.1, 0.1], [0.2, 0.2]], "aux_param": [2.0],
+         "indices": Tensor([1], "int64"), "grad": [[0.5, -0.5]], "lr": [-0.1], "lengths": [1]},
+        {"param": [[1.0, 2.0], [2.90871, 4.09129]], "moment": [[0.1, 0.1], [1.2, 1.2]], "aux_grad": [-0.5]})
 
 
 class RowWiseWeightedFusedAdagrad(WeightedFusedAdagrad, abstract=True):
@@ -162,6 +205,16 @@ class RowWiseWeightedFusedAdagrad(WeightedFusedAdagrad, abstract=True):
 class RowWiseSparseAdagradFusedWithSparseLengthsWeightedSumGradient(RowWiseWeightedFusedAdagrad):
     """RowWiseSparseAdagrad with the gradient of SparseLengthsWeightedSum, and the gradient of its weights."""
 
+    example = Example(
+        {"param": [[1.0, 2.0], [3.0, 4.0]], "moment": [0.1, 0.2], "aux_param": [2.0],
+         "indices": Tensor([1], "int64"), "grad": [[0.5, -0.5]], "lr": [-0.1], "lengths": [1]},
+        {"param": [[1.0, 2.0], [2.90871, 4.09129]], "moment": [0.1, 1.2], "aux_grad": [-0.5]})
+
 
 class RowWiseSparseAdagradFusedWithSparseLengthsWeightedSumGradientApprox(RowWiseWeightedFusedAdagrad):
     """RowWiseSparseAdagrad with the gradient of SparseLengthsWeightedSum, and the gradient of its weights."""
+
+    example = Example(
+        {"param": [[1.0, 2.0], [3.0, 4.0]], "moment": [0.1, 0.2], "aux_param": [2.0],
+         "indices": Tensor([1], "int64"), "grad": [[0.5, -0.5]], "lr": [-0.1], "lengths": [1]},
+        {"param": [[1.0, 2.0], [2.90871, 4.09129]], "moment": [0.1, 1.2], "aux_grad": [-0.5]})

@@ -6,6 +6,7 @@ from typing import Any
 
 from netgrad.graph.arguments import Bool, Float, Ints
 from netgrad.graph.declaration import In, Operator, Out
+from netgrad.graph.example import Example, Tensor
 from netgrad.graph.rules import emits, no_gradient
 from netgrad.graph.shapes import TensorType
 
@@ -19,6 +20,7 @@ class FloatToHalf(Operator):
     outputs = [Out("Y", "shape of X, float16")]
     arguments = [Bool("clip", False, "bring X into the range of float16 first")]
     gradient = emits("HalfToFloat", "GO0", "GI0")
+    example = Example({"X": [1.5, -2.0]}, {"Y": Tensor([1.5, -2.0], "float16")}, wrt=())
 
     def shape(X: TensorType, **_: Any) -> TensorType:
         return X.with_dtype("float16")
@@ -33,6 +35,7 @@ class HalfToFloat(Operator):
     inputs = [In("X", "any shape, float16")]
     outputs = [Out("Y", "shape of X, float32")]
     gradient = emits("FloatToHalf", "GO0", "GI0")
+    example = Example({"X": Tensor([1.5, -2.0], "float16")}, {"Y": [1.5, -2.0]}, wrt=())
 
     def shape(X: TensorType) -> TensorType:
         return X.with_dtype("float32")
@@ -56,6 +59,7 @@ class Float16ConstantFill(Float16Fill):
     """Y = ``value`` everywhere."""
 
     arguments = [Float("value", 0.0), Ints("shape", ())]
+    example = Example({}, {"Y": Tensor([1.5, 1.5], "float16")}, {"shape": [2], "value": 1.5})
 
     def kernel(xp: Any, *, value: float, shape: Any) -> Any:
         return xp.full(tuple(shape), value, dtype=xp.dtype_of("float16"))
@@ -66,6 +70,7 @@ class Float16UniformFill(Float16Fill):
 
     arguments = [Ints("shape", ()), Float("min", 0.0), Float("max", 1.0)]
     effects = {"random"}
+    example = Example({}, {"Y": TensorType("float16", (2,))}, {"shape": [2], "min": 0.0, "max": 1.0})
 
     def kernel(xp: Any, *, shape: Any, min: float, max: float, op: Any) -> Any:
         drawn = op.rng.uniform(tuple(shape)) * (max - min) + min

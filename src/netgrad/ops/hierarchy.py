@@ -11,6 +11,7 @@ from typing import Any
 
 from netgrad.graph.arguments import Float, Int, Str
 from netgrad.graph.declaration import In, Operator, Out
+from netgrad.graph.example import Example, Tensor
 from netgrad.graph.rules import Rule, forbidden
 from netgrad.graph.shapes import Fixed, TensorType, same_as
 from netgrad.ops._arrays import require_shape, require_size
@@ -174,6 +175,11 @@ class HuffmanTreeHierarchy(Operator):
     arguments = [Int("num_classes", -1, "labels lie below this")]
     host = True
     shape = Fixed((TensorType("string", (1,)),))
+    example = Example(
+        {"labels": Tensor([0, 1, 1, 2, 2, 2, 3, 3, 3, 3, 4, 4, 4, 4, 4, 5, 5, 5, 5, 5, 5], "int64")},
+        {"tree": [b"\n\x1e\n\x06\x10\x03\x10\x04\x18\x02"
+                  b"\n\x12\n\x0c\n\x06\x10\x00\x10\x01\x18\t\x10\x02\x18\x07\x10\x05\x18\x05\x18\x00"]},
+        {"num_classes": 6})
 
     def kernel(xp: Any, labels: Any, *, num_classes: int) -> Any:
         import numpy as np

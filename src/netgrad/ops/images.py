@@ -7,6 +7,7 @@ from typing import Any
 
 from netgrad.graph.arguments import Float, Int, Str
 from netgrad.graph.declaration import In, Operator, Out
+from netgrad.graph.example import Example, Tensor
 from netgrad.graph.rules import Rule, emits, forbidden
 from netgrad.graph.shapes import ShapeError, TensorType, same_as
 from netgrad.ops._arrays import array, channels_back, channels_first, require_shape, single, zeros
@@ -75,6 +76,10 @@ class PadImage(_Pads):
     inputs = [In("X", IMAGE)]
     outputs = [Out("Y", "like X, larger")]
     gradient = emits("PadImageGradient", "GO0", "GI0")
+    example = Example(
+        {"X": [[[[1.0, 2.0]]]]},
+        {"Y": [[[[0.0, 0.0, 0.0, 0.0], [0.0, 1.0, 2.0, 0.0], [0.0, 0.0, 0.0, 0.0]]]]},
+        {"pad": 1})
 
     def shape(X: TensorType, *, order: str = "NCHW", **arguments: Any) -> TensorType:
         if X.rank is None:
@@ -105,6 +110,10 @@ class PadImageGradient(_Pads):
     outputs = [Out("dX", "like dY, smaller")]
     shares = {(0, 0)}
     internal = True
+    example = Example(
+        {"dY": [[[[1.0, 0.5, 2.0, -1.0], [0.25, 3.0, 1.0, 0.5], [2.0, -1.0, 0.25, 3.0]]]]},
+        {"dX": [[[[3.0, 1.0]]]]},
+        {"pad": 1})
 
     def shape(dY: TensorType, *, order: str = "NCHW", **arguments: Any) -> TensorType:
         if dY.rank is None:
@@ -164,6 +173,10 @@ class ResizeNearest(Operator):
     inputs = [In("X", IMAGE), In("scales", "(2,): of height and width, instead of the arguments", optional=True)]
     outputs = [Out("Y", "like X, height and width scaled and rounded down")]
     arguments = [*SCALES, ORDER]
+    example = Example(
+        {"X": [[[[1.0, 2.0]]]]},
+        {"Y": [[[[1.0, 1.0, 2.0, 2.0]]]]},
+        {"width_scale": 2.0, "height_scale": 1.0})
 
     def shape(X: TensorType, *scales: TensorType, height_scale: float = 1.0, width_scale: float = 1.0,
               order: str = "NCHW") -> TensorType:
@@ -188,6 +201,10 @@ class ResizeNearestGradient(Operator):
     arguments = [*SCALES, ORDER]
     internal = True
     shape = same_as(1)
+    example = Example(
+        {"dY": [[[[1.0, 0.5, 2.0, -1.0]]]], "X": [[[[1.0, 2.0]]]]},
+        {"dX": [[[[1.5, 1.0]]]]},
+        {"width_scale": 2.0, "height_scale": 1.0})
 
     def kernel(xp: Any, dY: Any, X: Any, scales: Any, *, height_scale: float, width_scale: float, order: str) -> Any:
         dX, x = _image(xp, dY, order), _image(xp, X, order)
@@ -205,6 +222,10 @@ class ResizeNearest3D(Operator):
     outputs = [Out("Y", "like X, sizes scaled and rounded down")]
     arguments = [Float("temporal_scale", 1.0), *SCALES, ORDER]
     gradient = emits("ResizeNearest3DGradient", "GO0 I0", "GI0")
+    example = Example(
+        {"X": [[[[[1.0, 2.0]]]]]},
+        {"Y": [[[[[1.0, 1.0, 2.0, 2.0], [1.0, 1.0, 2.0, 2.0]]]]]},
+        {"width_scale": 2.0, "height_scale": 2.0})
 
     def shape(X: TensorType, *, temporal_scale: float = 1.0, height_scale: float = 1.0, width_scale: float = 1.0,
               order: str = "NCHW") -> TensorType:
@@ -225,6 +246,10 @@ class ResizeNearest3DGradient(Operator):
     arguments = [Float("temporal_scale", 1.0), *SCALES, ORDER]
     internal = True
     shape = same_as(1)
+    example = Example(
+        {"dY": [[[[[1.0, 0.5, 2.0, -1.0], [0.25, 3.0, 1.0, 0.5]]]]], "X": [[[[[1.0, 2.0]]]]]},
+        {"dX": [[[[[4.75, 2.5]]]]]},
+        {"width_scale": 2.0, "height_scale": 2.0})
 
     def kernel(xp: Any, dY: Any, X: Any, *, temporal_scale: float, height_scale: float, width_scale: float,
                order: str) -> Any:
@@ -255,6 +280,10 @@ class UpsampleBilinear(Operator):
               In("scales", "(2,): of height and width, instead of the arguments", optional=True)]
     outputs = [Out("Y", "like X, height and width scaled and rounded down")]
     arguments = [*SCALES]
+    example = Example(
+        {"X": [[[[1.0, 2.0]]]]},
+        {"Y": [[[[1.0, 1.33333, 1.66667, 2.0]]]]},
+        {"width_scale": 2.0, "height_scale": 1.0})
 
     def shape(X: TensorType, *scales: TensorType, height_scale: float = 1.0, width_scale: float = 1.0) -> TensorType:
         return _resized_dims(X, "NCHW", not scales, (height_scale, width_scale))
@@ -279,6 +308,10 @@ class UpsampleBilinearGradient(Operator):
     arguments = [*SCALES]
     internal = True
     shape = same_as(1)
+    example = Example(
+        {"dY": [[[[1.0, 0.5, 2.0, -1.0]]]], "X": [[[[1.0, 2.0]]]]},
+        {"dX": [[[[2.0, 0.5]]]]},
+        {"width_scale": 2.0, "height_scale": 1.0})
 
     def kernel(xp: Any, dY: Any, X: Any, scales: Any, *, height_scale: float, width_scale: float) -> Any:
         wanted = _scales(xp, scales, height_scale, width_scale)
@@ -298,6 +331,9 @@ class IntegralImage(Operator):
     inputs = [In("X", "(N, C, H, W), float")]
     outputs = [Out("Y", "(N, C, H + 1, W + 1)")]
     gradient = emits("IntegralImageGradient", "I0 GO0", "GI0")
+    example = Example(
+        {"X": [[[[1.0, 2.0], [3.0, 4.0]]]]},
+        {"Y": [[[[0.0, 0.0, 0.0], [0.0, 1.0, 3.0], [0.0, 4.0, 10.0]]]]})
 
     def shape(X: TensorType) -> TensorType:
         if X.dims is None:
@@ -318,6 +354,9 @@ class IntegralImageGradient(Operator):
     outputs = [Out("dX", "like X")]
     internal = True
     shape = same_as(0)
+    example = Example(
+        {"X": [[[[1.0, 2.0], [3.0, 4.0]]]], "dY": [[[[1.0, 0.5, 2.0], [-1.0, 0.25, 3.0], [1.0, 0.5, 2.0]]]]},
+        {"dX": [[[[5.75, 5.0], [2.5, 2.0]]]]})
 
     def kernel(xp: Any, X: Any, dY: Any) -> Any:
         require_shape("the output's gradient", dY, (*X.shape[:2], X.shape[2] + 1, X.shape[3] + 1), ", the output's")
@@ -337,6 +376,7 @@ class RMACRegions(Operator):
     outputs = [Out("RMAC_REGIONS", "(regions, 5): image, left, top, right, bottom")]
     arguments = [Int("scales", 3), Float("overlap", 0.4, "wanted overlap of neighbours")]
     gradient = forbidden()
+    example = Example({"X": [[[[0.0, 0.0], [0.0, 0.0]]]]}, {"RMAC_REGIONS": [[0.0, 0.0, 0.0, 1.0, 1.0]]}, {"scales": 1})
 
     def shape(X: TensorType, **_: Any) -> TensorType:
         return X.with_dims((None, 5))
@@ -379,6 +419,10 @@ class NormalizePlanarYUV(Operator):
     outputs = [Out("Y", "like X")]
     inplace = {(0, 0)}
     shape = same_as(0)
+    example = Example(
+        {"X": [[[[1.0]], [[2.0]]]], "mean": [[0.5, 1.0]], "std": [[2.0, 4.0]]},
+        {"Y": [[[[0.25]], [[0.25]]]]},
+        wrt=())
 
     def kernel(xp: Any, X: Any, mean: Any, std: Any) -> Any:
         x = _image(xp, X, "NCHW")
@@ -405,6 +449,9 @@ class BRGNCHWCToPackedInt8BGRAStylizerDeprocess(Operator):
 
     inputs = [In("X", "(1, 3, H, W), float"), In("mean", "(3,)")]
     outputs = [Out("image", "(1, H, W, 4), uint8")]
+    example = Example(
+        {"X": [[[[1.0]], [[2.0]], [[3.0]]]], "mean": [10.0, 20.0, 30.0]},
+        {"image": Tensor([[[[11, 22, 33, 255]]]], "uint8")})
 
     def shape(X: TensorType, mean: TensorType) -> TensorType:
         return TensorType("uint8", None if X.dims is None else (X.dims[0], *X.dims[2:], 4))

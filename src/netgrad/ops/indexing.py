@@ -6,6 +6,7 @@ from typing import Any
 
 from netgrad.graph.arguments import Bool, Float, Int, Ints
 from netgrad.graph.declaration import Arity, In, Operator, Out
+from netgrad.graph.example import Example, Tensor
 from netgrad.graph.rules import Rule, emits, forbidden, no_gradient
 from netgrad.graph.shapes import TensorType, data_dependent, same_as
 from netgrad.ops._arrays import array, canonical_axis, product, zeros
@@ -64,6 +65,7 @@ class Gather(Operator):
     ]
     strings = True
     shares = {(0, 0)}
+    example = Example({"DATA": [[1.0], [2.0], [3.0]], "INDICES": [2, 0]}, {"OUTPUT": [[3.0], [1.0]]})
 
     def shape(DATA: TensorType, INDICES: TensorType, *, axis: int, match_outer: bool, **_: Any) -> TensorType:
         if DATA.dims is None or INDICES.dims is None:
@@ -98,6 +100,9 @@ class BatchGather(Operator):
     strings = True
     shares = {(0, 0)}
     gradient = emits("BatchGatherGradient", "I0 I1 GO0", "GI0")
+    example = Example(
+        {"DATA": [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]], "INDICES": [2, 0]},
+        {"OUTPUT": [[3.0, 1.0], [6.0, 4.0]]})
 
     def shape(DATA: TensorType, INDICES: TensorType, *, match_outer: bool) -> TensorType:
         return Gather.shape(DATA, INDICES, axis=1, match_outer=match_outer)
@@ -113,6 +118,9 @@ class BatchGatherGradient(Operator):
     outputs = [Out("dDATA", "shape of DATA, dtype of dY")]
     arguments = [Int("axis", 1), Bool("match_outer", False), Bool("wrap_indices", False)]
     internal = True
+    example = Example(
+        {"DATA": [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]], "INDICES": [2, 0], "dY": [[1.0, 0.5], [2.0, -1.0]]},
+        {"dDATA": [[0.5, 0.0, 1.0], [-1.0, 0.0, 2.0]]})
 
     def shape(DATA: TensorType, INDICES: TensorType, dY: TensorType, **_: Any) -> TensorType:
         return dY.with_dims(DATA.dims)
@@ -149,6 +157,9 @@ class GatherRanges(Operator):
     outputs = [Out("OUTPUT", "1-D"), Out("LENGTHS", "(batch,), int32", differentiable=False)]
 
     strings = True
+    example = Example(
+        {"DATA": [1.0, 2.0, 3.0], "RANGES": [[[0, 1], [1, 2]]]},
+        {"OUTPUT": [1.0, 2.0, 3.0], "LENGTHS": [3]})
     def shape(DATA: TensorType, RANGES: TensorType) -> tuple[TensorType, TensorType]:
         return DATA.with_dims((None,)), TensorType("int32", None if RANGES.dims is None else RANGES.dims[:1])
 
@@ -179,6 +190,10 @@ class GatherRangesToDense(Operator):
     ]
     effects = {"state"}
     gradient = no_gradient
+    example = Example(
+        {"DATA": [1.0, 2.0, 3.0], "RANGES": [[[0, 1], [1, 2]]]},
+        {"OUTPUT0": [[1.0]], "OUTPUT1": [[2.0, 3.0]]},
+        {"lengths": [1, 2]})
 
     def kernel(xp: Any, DATA: Any, RANGES: Any, KEY: Any = None, *, lengths: Any, min_observation: int,
                max_mismatched_ratio: float, max_empty_ratio: float, op: Any) -> Any:
@@ -237,6 +252,10 @@ class Scatter(Operator):
     inplace = {(0, 0)}
     shape = same_as(0)
     gradient = forbidden()
+    example = Example(
+        {"DATA": [[1.0], [2.0]], "INDICES": Tensor([[1]], "int64"), "UPDATES": [[9.0]]},
+        {"OUTPUT": [[1.0], [9.0]]},
+        {"axis": 0})
 
     def kernel(xp: Any, DATA: Any, INDICES: Any, UPDATES: Any, *, axis: int) -> Any:
         axis = canonical_axis(axis, DATA.ndim)
@@ -269,6 +288,7 @@ class ScatterAssign(Operator):
     inplace_required = {(0, 0)}
     shape = same_as(0)
     gradient = forbidden()
+    example = Example({"DATA": [[1.0], [2.0]], "INDICES": [1], "SLICES": [[9.0]]}, {"DATA": [[1.0], [9.0]]})
 
     def kernel(xp: Any, DATA: Any, INDICES: Any, SLICES: Any) -> Any:
         if DATA.dtype != SLICES.dtype:
@@ -291,6 +311,9 @@ class ScatterWeightedSum(Operator):
     inplace_required = {(0, 0)}
     shape = same_as(0)
     gradient = forbidden()
+    example = Example(
+        {"X_0": [[1.0], [2.0]], "Weight_0": [1.0], "INDICES": [1], "X_1": [[9.0]], "Weight_1": [0.5]},
+        {"X_0": [[1.0], [6.5]]})
 
     def kernel(xp: Any, X_0: Any, Weight_0: Any, INDICES: Any, *pairs: Any) -> Any:
         if not count(X_0.shape):
@@ -315,6 +338,7 @@ class Unique(Operator):
     outputs = [Out("unique_indices", "1-D, sorted"), Out("remapping", "like indices, int32", optional=True)]
     shape = data_dependent((None, 1), ("int32", 1))
     gradient = forbidden()
+    example = Example({"indices": [5, 3, 5]}, {"unique_indices": [3, 5]})
 
     def kernel(xp: Any, indices: Any) -> Any:
         if indices.ndim != 1 or xp.dtype_name(indices) not in ("int32", "int64"):
@@ -332,6 +356,7 @@ class FindDuplicateElements(Operator):
     shape = data_dependent(("int64", 1))
     host = True
     gradient = forbidden()
+    example = Example({"data": Tensor([1, 2, 1], "int64")}, {"indices": Tensor([2], "int64")})
 
     def kernel(xp: Any, data: Any) -> Any:
         if data.ndim != 1:
@@ -352,6 +377,7 @@ class Find(Operator):
     outputs = [Out("query_indices", "like query", differentiable=False)]
     arguments = [Int("missing_value", -1, "for queries that are not there")]
     shape = same_as(1)
+    example = Example({"index": [5, 6, 7], "query": [7, 5]}, {"query_indices": [2, 0]})
 
     def kernel(xp: Any, index: Any, query: Any, *, missing_value: int) -> Any:
         places = {value: k for k, value in enumerate(int_list(xp, index))}
@@ -366,6 +392,7 @@ class BatchPermutation(Operator):
     outputs = [Out("Y", "like X")]
     shape = same_as(0)
     gradient = emits("BatchPermutationGradient", "I1 GO0", "GI0")
+    example = Example({"X": [[1.0], [2.0]], "indices": [1, 0]}, {"Y": [[2.0], [1.0]]})
 
     def kernel(xp: Any, X: Any, indices: Any) -> Any:
         _check_permutation(xp, X, indices)
@@ -384,6 +411,7 @@ class BatchPermutationGradient(Operator):
     outputs = [Out("dX", "like dY")]
     shape = same_as(1)
     internal = True
+    example = Example({"indices": [1, 0], "dY": [[1.0], [0.5]]}, {"dX": [[0.5], [1.0]]})
 
     def kernel(xp: Any, indices: Any, dY: Any) -> Any:
         _check_permutation(xp, dY, indices)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from netgrad.graph.declaration import In, Operator, Out
+from netgrad.graph.example import Example, Step, Tensor
 from netgrad.graph.rules import no_gradient
 from netgrad.graph.shapes import Fixed, TensorType
 
@@ -19,6 +20,7 @@ class Iter(Operator):
     shape = Fixed((TensorType("int64", (1,)),))
     effects = {"state"}
     gradient = no_gradient
+    example = Example({"iter": Tensor([3], "int64")}, {"iter": Tensor([4], "int64")})
 
     def kernel(xp: Any, iter: Any, *, op: Any) -> Any:
         if iter is not None:
@@ -39,6 +41,11 @@ class AtomicIter(Operator):
     effects = {"state"}
     host = True
     gradient = no_gradient
+    example = Example(
+        {"iter": Tensor([1], "int64")},
+        {"iter": Tensor([2], "int64")},
+        before=(Step("CreateMutex", outputs=("mutex_ptr",)),),
+        inputs=("mutex_ptr", "iter"))
 
     def kernel(xp: Any, mutex: Any, iter: Any) -> Any:
         return iter + xp.ones_like(iter)

@@ -7,6 +7,7 @@ from typing import Any
 
 from netgrad.graph.arguments import Bool, DType, Int, Ints, Str
 from netgrad.graph.declaration import In, Operator, Out
+from netgrad.graph.example import Example, Tensor
 from netgrad.graph.rules import Rule, emits, forbidden, no_gradient, pass_through
 from netgrad.graph.shapes import Dim, Fixed, ShapeError, TensorType, same_as
 from netgrad.ops._arrays import canonical_axis, zeros
@@ -52,6 +53,10 @@ class Reshape(Operator):
     strings = True
     inplace = {(0, 0)}
     shares = {(0, 0)}
+    example = Example(
+        {"data": [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]},
+        {"reshaped": [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]], "old_shape": Tensor([2, 3], "int64")},
+        {"shape": [3, -1]})
 
     def shape(data: TensorType, new_shape: TensorType | None = None, *, wanted: Any) -> tuple[TensorType, TensorType]:
         old_shape = TensorType(new_shape.dtype if new_shape else "int64", (data.rank,))
@@ -87,6 +92,9 @@ class ResizeLike(Operator):
     strings = True
     shares = {(0, 0)}
     gradient = forbidden()
+    example = Example(
+        {"data": [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]], "shape_tensor": [[0.0, 0.0], [0.0, 0.0], [0.0, 0.0]]},
+        {"output": [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]})
 
     def shape(data: TensorType, shape_tensor: TensorType) -> TensorType:
         return data.with_dims(shape_tensor.dims)
@@ -104,6 +112,7 @@ class Flatten(Operator):
     strings = True
     shares = {(0, 0)}
     gradient = emits("ResizeLike", "GO0 I0", "GI0")
+    example = Example({"X": [[[1.0, 2.0], [3.0, 4.0]]]}, {"Y": [[1.0, 2.0, 3.0, 4.0]]})
 
     def shape(X: TensorType, *, axis: int) -> TensorType:
         return X.with_dims((None, None) if X.dims is None else (count(X.dims[:axis]), count(X.dims[axis:])))
@@ -122,6 +131,7 @@ class FlattenToVec(Operator):
     strings = True
     shares = {(0, 0)}
     gradient = emits("ResizeLike", "GO0 I0", "GI0")
+    example = Example({"input": [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]}, {"output": [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]})
 
     def shape(input: TensorType) -> TensorType:
         return input.with_dims((None if input.dims is None else count(input.dims),))
@@ -149,6 +159,7 @@ class ExpandDims(Operator):
     inplace = {(0, 0)}
     shares = {(0, 0)}
     gradient = emits("Squeeze", "GO0", "GI0")
+    example = Example({"data": [1.0, 2.0]}, {"expanded": [[1.0, 2.0]]}, {"dims": [0]})
 
     def shape(data: TensorType, *, dims: Any) -> TensorType:
         if data.dims is None:
@@ -175,6 +186,7 @@ class Squeeze(Operator):
     inplace = {(0, 0)}
     shares = {(0, 0)}
     gradient = emits("ExpandDims", "GO0", "GI0")
+    example = Example({"data": [[1.0, 2.0]]}, {"squeezed": [1.0, 2.0]}, {"dims": [0]})
 
     def shape(data: TensorType, *, dims: Any) -> TensorType:
         if data.dims is None:
@@ -198,6 +210,7 @@ class PrependDim(Operator):
     inplace = {(0, 0)}
     shares = {(0, 0)}
     gradient = emits("MergeDim", "GO0", "GI0", copy_arguments=False)
+    example = Example({"data": [1.0, 2.0, 3.0, 4.0]}, {"reshaped": [[1.0, 2.0], [3.0, 4.0]]}, {"dim_size": 2})
 
     def shape(data: TensorType, *, dim_size: int) -> TensorType:
         if not data.dims:
@@ -220,6 +233,7 @@ class MergeDim(Operator):
     strings = True
     inplace = {(0, 0)}
     shares = {(0, 0)}
+    example = Example({"data": [[[1.0, 2.0], [3.0, 4.0]]]}, {"reshaped": [[1.0, 2.0], [3.0, 4.0]]})
 
     def shape(data: TensorType) -> TensorType:
         if data.dims is None or len(data.dims) < 2:
@@ -243,6 +257,7 @@ class Transpose(Operator):
     outputs = [Out("Y", "permuted shape")]
     arguments = [Ints("axes", (), "a permutation of the axes")]
     shares = {(0, 0)}
+    example = Example({"X": [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]}, {"Y": [[1.0, 4.0], [2.0, 5.0], [3.0, 6.0]]})
 
     def shape(X: TensorType, *, axes: Any) -> TensorType:
         if X.dims is None:
@@ -289,6 +304,7 @@ class NCHW2NHWC(Operator):
     outputs = [Out("output", "(N, ..., C)")]
     shares = {(0, 0)}
     gradient = emits("NHWC2NCHW", "GO0", "GI0")
+    example = Example({"data": [[[[1.0, 2.0]], [[3.0, 4.0]]]]}, {"output": [[[[1.0, 3.0], [2.0, 4.0]]]]})
 
     def shape(data: TensorType) -> TensorType:
         return _permuted(data, _to_last(data.rank or 0))
@@ -305,6 +321,7 @@ class NHWC2NCHW(Operator):
     outputs = [Out("output", "(N, C, ...)")]
     shares = {(0, 0)}
     gradient = emits("NCHW2NHWC", "GO0", "GI0")
+    example = Example({"data": [[[[1.0, 3.0], [2.0, 4.0]]]]}, {"output": [[[[1.0, 2.0]], [[3.0, 4.0]]]]})
 
     def shape(data: TensorType) -> TensorType:
         return _permuted(data, _to_second(data.rank or 0))
@@ -347,6 +364,7 @@ class ChannelShuffle(Operator):
     shares = {(0, 0)}
     shape = same_as(0)
     gradient = emits("ChannelShuffleGradient", "GO0", "GI0")
+    example = Example({"X": [[[1.0], [2.0], [3.0], [4.0]]]}, {"Y": [[[1.0], [3.0], [2.0], [4.0]]]}, {"group": 2})
 
     def kernel(xp: Any, X: Any, *, group: int, order: str) -> Any:
         return _shuffled(xp, X, order, group)
@@ -361,6 +379,7 @@ class ChannelShuffleGradient(Operator):
     shares = {(0, 0)}
     shape = same_as(0)
     internal = True
+    example = Example({"dY": [[[1.0], [0.5], [2.0], [-1.0]]]}, {"dX": [[[1.0], [2.0], [0.5], [-1.0]]]}, {"group": 2})
 
     def kernel(xp: Any, dY: Any, *, group: int, order: str) -> Any:
         channels = dY.shape[1 if order == "NCHW" else dY.ndim - 1]
@@ -389,7 +408,12 @@ class SpaceToBatch(Operator):
     inputs = [In("X", "(N, C, H, W); padded height and width must be multiples of block_size")]
     outputs = [Out("Y", "(N block_size^2, C, padded H / block_size, padded W / block_size)")]
     arguments = _BLOCK_ARGUMENTS
+    shares = {(0, 0)}
     gradient = emits("BatchToSpace", "GO0", "GI0")
+    example = Example(
+        {"X": [[[[1.0, 2.0], [3.0, 4.0]]]]},
+        {"Y": [[[[1.0]]], [[[2.0]]], [[[3.0]]], [[[4.0]]]]},
+        {"block_size": 2})
 
     def kernel(xp: Any, X: Any, *, block_size: int, pad: int, pad_t: int | None, order: str) -> Any:
         top, side = _pads(pad, pad_t, order)
@@ -410,7 +434,12 @@ class BatchToSpace(Operator):
     inputs = [In("X", "(N block_size^2, C, H, W)")]
     outputs = [Out("Y", "(N, C, H block_size - padding, W block_size - padding)")]
     arguments = _BLOCK_ARGUMENTS
+    shares = {(0, 0)}
     gradient = emits("SpaceToBatch", "GO0", "GI0")
+    example = Example(
+        {"X": [[[[1.0]]], [[[2.0]]], [[[3.0]]], [[[4.0]]]]},
+        {"Y": [[[[1.0, 2.0], [3.0, 4.0]]]]},
+        {"block_size": 2})
 
     def kernel(xp: Any, X: Any, *, block_size: int, pad: int, pad_t: int | None, order: str) -> Any:
         top, side = _pads(pad, pad_t, order)
@@ -444,6 +473,7 @@ class Cast(Operator):
     outputs = [Out("Y", "shape of X, dtype `to`")]
     arguments = [DType("to", 1, "the wanted type"), DType("from_type", None, "the type of X; the gradient needs it")]
     shares = {(0, 0)}
+    example = Example({"X": [1.5, -2.5]}, {"Y": [1, -2]}, {"to": 2})
 
     def shape(X: TensorType, *, to: int, **_: Any) -> TensorType:
         return X.with_dtype(_DTYPE_NAMES.get(to))
@@ -480,6 +510,7 @@ class Shape(Operator):
     arguments = [Ints("axes", (), "which dimensions; all unless given")]
     strings = True
     gradient = forbidden("a shape has no gradient")
+    example = Example({"X": [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]}, {"shape": Tensor([2, 3], "int64")})
 
     def shape(X: TensorType, *, axes: Any) -> TensorType:
         return TensorType("int64", (len(axes) if axes else X.rank,))
@@ -497,6 +528,7 @@ class Size(Operator):
     strings = True
     shape = Fixed((TensorType("int64", ()),))
     gradient = no_gradient
+    example = Example({"X": [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]}, {"size": Tensor(6, "int64")})
 
     def kernel(xp: Any, X: Any) -> Any:
         return xp.asarray(count(X.shape), dtype=xp.int64)
@@ -511,6 +543,7 @@ class Alias(Operator):
     shape = same_as(0)
     shares = {(0, 0)}
     gradient = pass_through
+    example = Example({"input": [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]}, {"output": [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]})
 
     def kernel(xp: Any, input: Any) -> Any:
         return input
@@ -526,6 +559,7 @@ class AliasWithName(Operator):
     inplace = {(0, 0)}
     shape = same_as(0)
     shares = {(0, 0)}
+    example = Example({"input": [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]}, {"output": [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]})
 
     def kernel(xp: Any, input: Any) -> Any:
         return input

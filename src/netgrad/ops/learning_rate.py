@@ -10,6 +10,7 @@ from typing import Any
 
 from netgrad.graph.arguments import Bool, Float, Int, Ints, Str
 from netgrad.graph.declaration import In, Operator, Out
+from netgrad.graph.example import Example, Tensor
 from netgrad.graph.rules import no_gradient
 from netgrad.graph.shapes import scalar
 
@@ -220,6 +221,10 @@ class LearningRate(Operator):
     argument_prefixes = ("sub_policy_",)
     shape = scalar("float32")
     gradient = no_gradient
+    example = Example(
+        {"input": Tensor([10], "int64")},
+        {"output": 0.025},
+        {"base_lr": 0.1, "policy": "step", "stepsize": 5, "gamma": 0.5})
 
     def kernel(xp: Any, input: Any, *, base_lr: float | None, op: Any) -> Any:
         if base_lr is None:

@@ -6,6 +6,7 @@ from typing import Any
 
 from netgrad.graph.arguments import Bool, Float, Int, Ints
 from netgrad.graph.declaration import In, Operator, Out, multiple_of
+from netgrad.graph.example import Example, Tensor
 from netgrad.graph.rules import emits, forbidden, no_gradient, not_implemented
 from netgrad.graph.shapes import Fixed, TensorType, data_dependent
 from netgrad.ops._rows import (
@@ -30,6 +31,7 @@ class LengthsToRanges(Operator):
 
     inputs = [LENGTHS]
     outputs = [Out("ranges", "(S, 2) int32", differentiable=False)]
+    example = Example({"lengths": [1, 2]}, {"ranges": [[0, 1], [1, 2]]})
 
     def shape(lengths: TensorType) -> TensorType:
         return TensorType("int32", (rows_of(lengths), 2))
@@ -45,6 +47,7 @@ class LengthsToOffsets(Operator):
     inputs = [LENGTHS]
     outputs = [Out("offsets", "(S,) or (S + 1,) int32", differentiable=False)]
     arguments = [Bool("include_last_offset", False)]
+    example = Example({"lengths": [1, 2]}, {"offsets": [0, 1]})
 
     def shape(lengths: TensorType, *, include_last_offset: bool) -> TensorType:
         count = rows_of(lengths)
@@ -65,6 +68,7 @@ class LengthsToSegmentIds(Operator):
     outputs = [Out("segment_ids", "(N,) int32", differentiable=False)]
     shape = data_dependent(("int32", 1))
     gradient = forbidden("lengths are whole numbers")
+    example = Example({"lengths": [1, 2]}, {"segment_ids": [0, 1, 1]})
 
     def kernel(xp: Any, lengths: Any) -> Any:
         return xp.astype(spread(xp, lengths), xp.int32)
@@ -77,6 +81,7 @@ class LengthsToWeights(Operator):
     outputs = [Out("weights", "(N,) float32", differentiable=False)]
     arguments = [Float("power", 0.5)]
     shape = data_dependent(("float32", 1))
+    example = Example({"lengths": [1, 4]}, {"weights": [1.0, 0.5, 0.5, 0.5, 0.5]}, {"power": 0.5})
 
     def kernel(xp: Any, lengths: Any, *, power: float) -> Any:
         sizes = xp.take(as_index(xp, lengths), spread(xp, lengths), axis=0)
@@ -90,6 +95,7 @@ class LengthsToShape(Operator):
     outputs = [Out("Y", "(2,) int32", differentiable=False)]
     shape = Fixed((TensorType("int32", (2,)),))
     gradient = forbidden("lengths are whole numbers")
+    example = Example({"X": [2, 2]}, {"Y": [2, 2]})
 
     def kernel(xp: Any, X: Any) -> Any:
         if X.ndim != 1 or X.shape[0] == 0:
@@ -107,6 +113,7 @@ class LengthsSplit(Operator):
     outputs = [Out("Y", "(S * n_split,) int32", differentiable=False)]
     arguments = [Int("n_split", 0, "the number of parts", as_="n_split_argument")]
     gradient = not_implemented("lengths are whole numbers")
+    example = Example({"lengths": [5, 4]}, {"Y": [3, 2, 2, 2]}, {"n_split": 2})
 
     def shape(lengths: TensorType, *given: TensorType, n_split_argument: int) -> TensorType:
         count = rows_of(lengths)
@@ -128,6 +135,7 @@ class LengthsTile(Operator):
     outputs = [Out("OUTPUT", "(sum of lengths, ...)")]
     gradient = emits("LengthsSum", "GO0 I1", "GI0")
     strings = True
+    example = Example({"DATA": [[1.0], [2.0]], "lengths": [1, 2]}, {"OUTPUT": [[1.0], [2.0], [2.0]]})
 
     def shape(DATA: TensorType, lengths: TensorType) -> TensorType:
         return rows_like(None, DATA)
@@ -145,6 +153,10 @@ class LengthsPad(Operator):
     outputs = [Out("OUTPUT", "(S * target_length, ...)")]
     arguments = [Float("padding_value", -1.0), Int("target_length", -1)]
     gradient = no_gradient
+    example = Example(
+        {"DATA": [[1.0], [2.0]], "lengths": [1, 1]},
+        {"OUTPUT": [[1.0], [-1.0], [2.0], [-1.0]]},
+        {"target_length": 2, "padding_value": -1.0})
 
     def shape(DATA: TensorType, lengths: TensorType, *, target_length: int, **arguments: Any) -> TensorType:
         count = rows_of(lengths)
@@ -167,6 +179,7 @@ class LengthsGather(Operator):
     outputs = [Out("OUTPUT", "the items of the chosen lists")]
     gradient = forbidden("it has none in Caffe2; gather rows (Gather) where a gradient is needed")
     strings = True
+    example = Example({"ITEMS": [1.0, 2.0, 3.0], "LENGTHS": [1, 2], "INDICES": [1]}, {"OUTPUT": [2.0, 3.0]})
 
     def shape(ITEMS: TensorType, LENGTHS: TensorType, INDICES: TensorType) -> TensorType:
         return rows_like(None, ITEMS)
@@ -188,6 +201,10 @@ class LengthsTopK(Operator):
     outputs = [Out("TopKValue", "(S, k)"), Out("TopKIndices", "(S, k) int32: places in the list", differentiable=False)]
     arguments = [Int("k", -1)]
     gradient = emits("LengthsTopKGradient", "I1 O1 GO0", "GI0")
+    example = Example(
+        {"DATA": [3.0, 1.0, 2.0], "LENGTHS": [3]},
+        {"TopKValue": [[3.0, 2.0]], "TopKIndices": [[0, 2]]},
+        {"k": 2})
 
     def shape(DATA: TensorType, LENGTHS: TensorType, *, k: int) -> tuple[TensorType, ...]:
         return TensorType(DATA.dtype, (rows_of(LENGTHS), k)), TensorType("int32", (rows_of(LENGTHS), k))
@@ -212,6 +229,10 @@ class LengthsTopKGradient(Operator):
     outputs = [Out("dDATA", "(N,)")]
     arguments = [Int("k", -1)]
     internal = True
+    example = Example(
+        {"LENGTHS": [3], "TopKIndices": [[0, 2]], "dTopKValue": [[1.0, 0.5]]},
+        {"dDATA": [1.0, 0.0, 0.5]},
+        {"k": 2})
 
     def shape(LENGTHS: TensorType, TopKIndices: TensorType, dTopKValue: TensorType, **arguments: Any) -> TensorType:
         return TensorType(dTopKValue.dtype, (None,))
@@ -250,6 +271,7 @@ class SegmentIdsToLengths(SegmentIds):
 
     outputs = [Out("lengths", "(S,) int32", differentiable=False)]
     shape = data_dependent(("int32", 1))
+    example = Example({"segment_ids": [0, 0, 1]}, {"lengths": [2, 1]})
 
     def kernel(xp: Any, segment_ids: Any, data: Any) -> Any:
         return xp.astype(_sizes(xp, segment_ids, data), xp.int32)
@@ -260,6 +282,7 @@ class SegmentIdsToRanges(SegmentIds):
 
     outputs = [Out("ranges", "(S, 2) int32", differentiable=False)]
     shape = data_dependent(("int32", 2))
+    example = Example({"segment_ids": [0, 0, 1]}, {"ranges": [[0, 2], [2, 1]]})
 
     def kernel(xp: Any, segment_ids: Any, data: Any) -> Any:
         sizes = _sizes(xp, segment_ids, data)
@@ -276,6 +299,9 @@ class MergeIdLists(Operator):
                Out("merged_values", "like values", differentiable=False)]
     num_inputs = multiple_of(2, least=2)
     gradient = no_gradient
+    example = Example(
+        {"lengths0": [1], "values0": Tensor([1], "int64"), "lengths1": [2], "values1": Tensor([2, 1], "int64")},
+        {"merged_lengths": [2], "merged_values": Tensor([1, 2], "int64")})
 
     def shape(lengths: TensorType, values: TensorType, *others: TensorType) -> tuple[TensorType, ...]:
         return lengths, values.with_dims((None,))
@@ -303,6 +329,7 @@ class DenseVectorToIdList(Operator):
     outputs = [Out("out_lengths", "(S,) int32", differentiable=False),
                Out("out_values", "(N,) int32: columns", differentiable=False)]
     gradient = no_gradient
+    example = Example({"values": [[1.0, 0.0], [0.0, 2.0]]}, {"out_lengths": [1, 1], "out_values": [0, 1]})
 
     def shape(values: TensorType) -> tuple[TensorType, ...]:
         return TensorType("int32", (rows_of(values),)), TensorType("int32", (None,))
@@ -322,6 +349,12 @@ class NGramFromCategorical(Operator):
     outputs = [Out("ids", "(N,) int64", differentiable=False)]
     arguments = [Ints("col_ids", ()), Ints("categorical_limits", ()), Ints("vals", ())]
     gradient = no_gradient
+    example = Example(
+        {"floats": [[-1.01, -1.64, 605.0], [-1.23, -1.28, 298.0], [-1.69, -1.46, 605.0], [-1.99, -1.98, 605.0],
+          [-1.49, -1.78, 605.0], [-1.94, -1.09, 894.0], [-1.1, -1.67, 298.0], [-1.57, -1.7, 894.0], [-1.58, -1.61,
+          298.0], [-1.65, -1.9, 605.0]]},
+        {"ids": Tensor([1, 2, 1, 1, 1, 0, 2, 0, 2, 1], "int64")},
+        {"col_ids": [2], "categorical_limits": [3], "vals": [894, 605, 298]})
 
     def shape(floats: TensorType, **arguments: Any) -> TensorType:
         return TensorType("int64", (rows_of(floats),))
@@ -347,6 +380,7 @@ class PadEmptySamples(Operator):
     outputs = [Out("out_lengths", "(S,) int32, none 0", differentiable=False),
                Out("out_features", "padded", variadic=True, optional=True)]
     strings = True
+    example = Example({"lengths": [1, 0]}, {"out_lengths": [1, 1]})
 
     def num_inputs_outputs(inputs: int, outputs: int) -> bool:
         return inputs == outputs
@@ -370,6 +404,7 @@ class BooleanMaskLengths(Operator):
     inputs = [LENGTHS, In("mask", "(N,) bool")]
     outputs = [Out("masked_lengths", "(S,), like lengths", differentiable=False)]
     gradient = no_gradient
+    example = Example({"lengths": [1, 2], "mask": [True, False, True]}, {"masked_lengths": [1, 1]})
 
     def shape(lengths: TensorType, mask: TensorType) -> TensorType:
         return lengths

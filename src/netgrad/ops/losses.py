@@ -6,6 +6,7 @@ from typing import Any
 
 from netgrad.graph.arguments import Bool, Float, Int, Str
 from netgrad.graph.declaration import In, Operator, Out, between
+from netgrad.graph.example import Example
 from netgrad.graph.rules import Rule, emits
 from netgrad.graph.shapes import ShapeError, TensorType, same_as, scalar
 from netgrad.ops._arrays import (
@@ -56,6 +57,7 @@ class AveragedLoss(Operator):
     arguments = [Bool("average", False, "ignored")]
     shape = scalar()
     gradient = emits("AveragedLossGradient", "I0 GO0", "GI0")
+    example = Example({"input": [1.0, 2.0, 3.0]}, {"output": 2.0})
 
     def kernel(xp: Any, input: Any) -> Any:
         return xp.sum(input) / max(product(input.shape), 1)
@@ -69,6 +71,7 @@ class AveragedLossGradient(Operator):
     arguments = [Bool("average", False)]
     internal = True
     shape = same_as(0)
+    example = Example({"input": [1.0, 2.0, 3.0], "doutput": 1.0}, {"dinput": [0.333333, 0.333333, 0.333333]})
 
     def kernel(xp: Any, input: Any, doutput: Any) -> Any:
         require_size("the output's gradient", doutput, 1)
@@ -82,6 +85,7 @@ class CrossEntropy(Operator):
     inputs = [In("X", "(N, D), float"), In("label", "like X")]
     outputs = [Out("Y", "(N,)")]
     gradient = emits("CrossEntropyGradient", "I0 I1 GO0", "GI0")
+    example = Example({"X": [[0.25, 0.75]], "label": [[0.5, 0.5]]}, {"Y": [0.836988]}, wrt=("X",))
 
     def shape(X: TensorType, label: TensorType) -> TensorType:
         return X.with_dims(None if X.dims is None else X.dims[:1])
@@ -98,6 +102,7 @@ class CrossEntropyGradient(Operator):
     outputs = [Out("dX", "like X")]
     internal = True
     shape = same_as(0)
+    example = Example({"X": [[0.25, 0.75]], "label": [[0.5, 0.5]], "dY": [1.0]}, {"dX": [[-2.0, -0.666667]]})
 
     def kernel(xp: Any, X: Any, label: Any, dY: Any) -> Any:
         require_shape("the label", label, X.shape, ", the input's")
@@ -111,6 +116,7 @@ class LabelCrossEntropy(Operator):
     inputs = [In("X", "(N, D), float"), In("label", "(N,) or (N, 1), int: 0 to D - 1")]
     outputs = [Out("Y", "(N,)")]
     gradient = emits("LabelCrossEntropyGradient", "I0 I1 GO0", "GI0")
+    example = Example({"X": [[0.25, 0.75], [0.5, 0.5]], "label": [1, 0]}, {"Y": [0.287682, 0.693147]})
 
     def shape(X: TensorType, label: TensorType) -> TensorType:
         return X.with_dims(None if X.dims is None else X.dims[:1])
@@ -133,6 +139,9 @@ class LabelCrossEntropyGradient(Operator):
     outputs = [Out("dX", "like X")]
     internal = True
     shape = same_as(0)
+    example = Example(
+        {"X": [[0.25, 0.75], [0.5, 0.5]], "label": [1, 0], "dY": [1.0, 0.5]},
+        {"dX": [[0.0, -1.33333], [-1.0, 0.0]]})
 
     def kernel(xp: Any, X: Any, label: Any, dY: Any) -> Any:
         matrix, label = rows(xp, X), _row_labels(xp, label, X.shape[0], product(X.shape[1:]))
@@ -148,6 +157,7 @@ class MakeTwoClass(Operator):
     inputs = [In("X", "any shape, float")]
     outputs = [Out("Y", "like X, with a last axis of 2")]
     gradient = emits("MakeTwoClassGradient", "GO0", "GI0")
+    example = Example({"X": [0.2, 0.7]}, {"Y": [[0.8, 0.2], [0.3, 0.7]]})
 
     def shape(X: TensorType) -> TensorType:
         return X.with_dims(None if X.dims is None else (*X.dims, 2))
@@ -162,6 +172,7 @@ class MakeTwoClassGradient(Operator):
     inputs = [In("dY", "(..., 2)")]
     outputs = [Out("dX", "(...)")]
     internal = True
+    example = Example({"dY": [[1.0, 0.5], [2.0, -1.0]]}, {"dX": [-0.5, -3.0]})
 
     def shape(dY: TensorType) -> TensorType:
         return dY.with_dims(None if dY.dims is None else dY.dims[:-1])
@@ -194,6 +205,7 @@ class SigmoidCrossEntropyWithLogits(_Logits):
 
     arguments = [*SIGMOID]
     gradient = emits("SigmoidCrossEntropyWithLogitsGradient", "GO0 I0 I1", "GI0")
+    example = Example({"logits": [[1.0, -2.0]], "targets": [[1.0, 0.0]]}, {"xentropy": [0.220095]}, wrt=("logits",))
 
     def kernel(xp: Any, logits: Any, targets: Any, *, log_D_trick: bool, unjoined_lr_loss: bool) -> Any:
         require_shape("the targets", targets, logits.shape, ", the logits'")
@@ -212,6 +224,9 @@ class SigmoidCrossEntropyWithLogitsGradient(Operator):
     arguments = [*SIGMOID]
     internal = True
     shape = same_as(1)
+    example = Example(
+        {"dxentropy": [1.0], "logits": [[1.0, -2.0]], "targets": [[1.0, 0.0]]},
+        {"dlogits": [[-0.134471, 0.0596015]]})
 
     def kernel(xp: Any, dxentropy: Any, logits: Any, targets: Any, *, log_D_trick: bool, unjoined_lr_loss: bool) -> Any:
         require_shape("the targets", targets, logits.shape, ", the logits'")
@@ -230,6 +245,10 @@ class WeightedSigmoidCrossEntropyWithLogits(_Logits):
 
     inputs = [*_Logits.inputs, In("weights", "like logits")]
     gradient = emits("WeightedSigmoidCrossEntropyWithLogitsGradient", "GO0 I0 I1 I2", "GI0")
+    example = Example(
+        {"logits": [[1.0, -2.0]], "targets": [[1.0, 0.0]], "weights": [[2.0, 1.0]]},
+        {"xentropy": [0.376726]},
+        wrt=("logits",))
 
     def kernel(xp: Any, logits: Any, targets: Any, weights: Any) -> Any:
         require_shape("the targets", targets, logits.shape, ", the logits'")
@@ -245,6 +264,9 @@ class WeightedSigmoidCrossEntropyWithLogitsGradient(Operator):
     outputs = [Out("dlogits", "like logits")]
     internal = True
     shape = same_as(1)
+    example = Example(
+        {"dxentropy": [1.0], "logits": [[1.0, -2.0]], "targets": [[1.0, 0.0]], "weights": [[2.0, 1.0]]},
+        {"dlogits": [[-0.268941, 0.0596015]]})
 
     def kernel(xp: Any, dxentropy: Any, logits: Any, targets: Any, weights: Any) -> Any:
         require_shape("the targets", targets, logits.shape, ", the logits'")
@@ -297,6 +319,10 @@ class SoftmaxWithLoss(Operator):
                Out("scratch", "left as it is", optional=True, differentiable=False)]
     num_outputs = between(2, 3)
     arguments = [*SOFTMAX]
+    example = Example(
+        {"logits": [[1.0, 2.0], [3.0, 1.0]], "labels": [1, 0]},
+        {"softmax": [[0.268941, 0.731059], [0.880797, 0.119203]], "loss": 0.220095},
+        ys=("loss",))
 
     def shape(logits: TensorType, *_: TensorType, **__: Any) -> tuple[TensorType, ...]:
         return logits, logits.with_dims(()), logits.with_dims(None)
@@ -336,6 +362,10 @@ class SoftmaxWithLossGradient(Operator):
     arguments = [*SOFTMAX]
     internal = True
     shape = same_as(0)
+    example = Example(
+        {"logits": [[1.0, 2.0], [3.0, 1.0]], "labels": [1, 0],
+         "weight_tensor": [[0.268941, 0.731059], [0.880797, 0.119203]], "softmax": 1.0},
+        {"dlogits": [[0.134471, -0.134471], [-0.0596015, 0.0596015]]})
 
     def kernel(xp: Any, logits: Any, labels: Any, *rest: Any, label_prob: int, axis: int, scale: float,
                average_by_batch_size: bool) -> Any:
@@ -384,6 +414,10 @@ class SpatialSoftmaxWithLoss(Operator):
               In("weight_tensor", "(N, H, W)", optional=True)]
     outputs = [Out("softmax", "like logits"), Out("loss", "shape ()")]
     arguments = [*SPATIAL]
+    example = Example(
+        {"logits": [[[[1.0]], [[2.0]]]], "labels": [[[1]]]},
+        {"softmax": [[[[0.268941]], [[0.731059]]]], "loss": 0.313262},
+        ys=("loss",))
 
     def shape(logits: TensorType, *_: TensorType, **__: Any) -> tuple[TensorType, ...]:
         return logits, logits.with_dims(())
@@ -408,6 +442,10 @@ class SpatialSoftmaxWithLossGradient(Operator):
     arguments = [*SPATIAL]
     internal = True
     shape = same_as(0)
+    example = Example(
+        {"logits": [[[[1.0]], [[2.0]]]], "labels": [[[1]]], "weight_tensor": [[[[0.268941]], [[0.731059]]]],
+         "softmax": 1.0},
+        {"dlogits": [[[[0.268941]], [[-0.268941]]]]})
 
     def kernel(xp: Any, logits: Any, labels: Any, *rest: Any, scale: float, order: str) -> Any:
         weight_tensor, softmax, dloss = _loss_operands(rest)

@@ -7,6 +7,7 @@ from typing import Any
 
 from netgrad.graph.arguments import Bool, Int, Ints
 from netgrad.graph.declaration import In, Operator, Out, between
+from netgrad.graph.example import Example
 from netgrad.graph.rules import Rule, emits, not_implemented
 from netgrad.graph.shapes import UNKNOWN, ShapeError, TensorType, broadcast_dims
 from netgrad.ops._arrays import canonical_axis, require_shape, require_size, rows
@@ -31,6 +32,7 @@ class MatMul(Operator):
         Int("axis_a", 1, "the axis of A where the columns begin"), Int("axis_b", 1, "the same for B"),
         Bool("trans_a", False, "transpose A"), Bool("trans_b", False, "transpose B"),
     ]
+    example = Example({"A": [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]], "B": [[1.0], [0.0], [2.0]]}, {"Y": [[7.0], [16.0]]})
 
     def shape(A: TensorType, B: TensorType, like: TensorType | None = None, *,
               axis_a: int, axis_b: int, trans_a: bool, trans_b: bool) -> TensorType:
@@ -105,6 +107,9 @@ class BatchMatMul(Operator):
         Bool("broadcast", False, "let the batches differ as NumPy's matmul does"),
         Bool("use_scratch", False, "of no effect here"),
     ]
+    example = Example(
+        {"A": [[[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]], "B": [[[1.0], [0.0], [2.0]]]},
+        {"Y": [[[7.0], [16.0]]]})
 
     def shape(A: TensorType, B: TensorType, *, trans_a: bool, trans_b: bool, broadcast: bool, **_: Any) -> TensorType:
         if A.dims is None or B.dims is None or len(A.dims) < 2 or len(B.dims) < 2:
@@ -146,6 +151,7 @@ class ConcatBatchMatMulBatchGatherOp(Operator):
     inputs = [In("indices", "(P,) int, into the N N products, row by row"), In("X", "(B, D), float", variadic=True)]
     outputs = [Out("Y", "(B, P)")]
     num_inputs = between(1, None)
+    example = Example({"indices": [1], "X0": [[1.0, 2.0]], "X1": [[3.0, 4.0]]}, {"Y": [[11.0]]})
 
     def shape(indices: TensorType, *X: TensorType) -> TensorType:
         first = X[0] if X else UNKNOWN
@@ -178,6 +184,9 @@ class FC(FullyConnected):
 
     inputs = [In("X", "(M, K) as a matrix, float"), In("W", "(N, K) as a matrix"), In("b", "(N,)")]
     gradient = emits("FCGradient", "I0 I1 GO0", "GI1 GI2 GI0")
+    example = Example(
+        {"X": [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]], "W": [[1.0, 0.0, 2.0]], "b": [0.5]},
+        {"Y": [[7.5], [16.5]]})
 
     def shape(X: TensorType, W: TensorType, b: TensorType, *, axis: int, axis_w: int, **_: Any) -> TensorType:
         return _fc_shape(X, W, axis, axis_w, False)
@@ -191,6 +200,9 @@ class FCTransposed(FullyConnected):
 
     inputs = [In("X", "(M, K) as a matrix, float"), In("W", "(K, N) as a matrix"), In("b", "(N,)")]
     gradient = emits("FCTransposedGradient", "I0 I1 GO0", "GI1 GI2 GI0")
+    example = Example(
+        {"X": [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]], "W": [[1.0], [0.0], [2.0]], "b": [0.5]},
+        {"Y": [[7.5], [16.5]]})
 
     def shape(X: TensorType, W: TensorType, b: TensorType, *, axis: int, axis_w: int, **_: Any) -> TensorType:
         return _fc_shape(X, W, axis, axis_w, True)
@@ -211,6 +223,10 @@ class FullyConnectedGradient(Operator, abstract=True):
 class FCGradient(FullyConnectedGradient):
     """dW = dY^T X, db = the sum of dY over the rows, dX = dY W."""
 
+    example = Example(
+        {"X": [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]], "W": [[1.0, 0.0, 2.0]], "dY": [[1.0], [0.5]]},
+        {"dW": [[3.0, 4.5, 6.0]], "db": [1.5], "dX": [[1.0, 0.0, 2.0], [0.5, 0.0, 1.0]]})
+
     def shape(X: TensorType, W: TensorType, dY: TensorType, *, axis_w: int, **_: Any) -> Any:
         return _fc_gradient_shape(X, W, axis_w, False)
 
@@ -220,6 +236,10 @@ class FCGradient(FullyConnectedGradient):
 
 class FCTransposedGradient(FullyConnectedGradient):
     """dW = X^T dY, db = the sum of dY over the rows, dX = dY W^T."""
+
+    example = Example(
+        {"X": [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]], "W": [[1.0], [0.0], [2.0]], "dY": [[1.0], [0.5]]},
+        {"dW": [[3.0], [4.5], [6.0]], "db": [1.5], "dX": [[1.0, 0.0, 2.0], [0.5, 0.0, 1.0]]})
 
     def shape(X: TensorType, W: TensorType, dY: TensorType, *, axis_w: int, **_: Any) -> Any:
         return _fc_gradient_shape(X, W, axis_w, True)
@@ -280,6 +300,10 @@ class TT(Operator):
     arguments = [Ints("inp_sizes", (), "input size of each core"), Ints("out_sizes", (), "output size of each core"),
                  Ints("tt_ranks", (), "ranks between the cores, one at either end")]
     gradient = not_implemented("Caffe2 has no rule for it: use FC where its weights are to be learnt")
+    example = Example(
+        {"X": [[1.0, 2.0]], "b": [0.0, 0.0], "cores": [1.0, 2.0, 3.0, 4.0]},
+        {"Y": [[11.0, 22.0]]},
+        {"inp_sizes": [2, 1], "out_sizes": [1, 2], "tt_ranks": [1, 1, 1]})
 
     def shape(X: TensorType, b: TensorType, cores: TensorType, *, out_sizes: Any, **_: Any) -> TensorType:
         return X.with_dims((None if X.dims is None else X.dims[0], math.prod(out_sizes)))

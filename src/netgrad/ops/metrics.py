@@ -9,6 +9,7 @@ from typing import Any
 
 from netgrad.graph.arguments import Bool, Float, Floats, Int, Ints, Str
 from netgrad.graph.declaration import In, Operator, Out
+from netgrad.graph.example import Example, Tensor
 from netgrad.graph.rules import forbidden, no_gradient
 from netgrad.graph.shapes import Fixed, TensorType, same_as, scalar
 from netgrad.ops._arrays import array, product, require_labels, require_shape, require_size, single, zeros
@@ -25,6 +26,7 @@ class Accuracy(Operator):
     arguments = [Int("top_k", 1)]
     shape = scalar("float32")
     gradient = forbidden()
+    example = Example({"predictions": [[0.1, 0.9], [0.8, 0.2]], "labels": [1, 1]}, {"accuracy": 0.5})
 
     def kernel(xp: Any, predictions: Any, labels: Any, *, top_k: int) -> Any:
         require_shape("the labels", labels, predictions.shape[:1], ", one per row")
@@ -43,6 +45,9 @@ class MultiClassAccuracy(Operator):
     inputs = [In("prediction", "(N, D), float: scores"), In("labels", "(N,), int")]
     outputs = [Out("accuracies", "(D,), float32"), Out("amounts", "(D,), int32")]
     gradient = forbidden()
+    example = Example(
+        {"prediction": [[0.1, 0.9], [0.8, 0.2]], "labels": [1, 1]},
+        {"accuracies": [0.0, 0.5], "amounts": [0, 2]})
 
     def shape(prediction: TensorType, labels: TensorType) -> tuple[TensorType, TensorType]:
         classes = None if prediction.dims is None else prediction.dims[1:]
@@ -66,6 +71,7 @@ class Perplexity(Operator):
     outputs = [Out("output", "shape ()")]
     shape = scalar()
     gradient = forbidden()
+    example = Example({"probabilities": [0.5, 0.25]}, {"output": 2.82843})
 
     def kernel(xp: Any, probabilities: Any) -> Any:
         require_size("the input", probabilities, probabilities.shape[0], ", one per row")
@@ -81,6 +87,7 @@ class APMeter(Operator):
     gradient = forbidden()
     effects = {"state"}
     host = True
+    example = Example({"predictions": [[0.9], [0.2]], "labels": [[1], [0]]}, {"AP": [1.0]})
 
     def shape(predictions: TensorType, labels: TensorType, **_: Any) -> TensorType:
         return predictions.with_dims(None if predictions.dims is None else predictions.dims[1:])
@@ -107,6 +114,10 @@ class AccumulateHistogram(Operator):
     arguments = [Float("lower_bound", 0.0), Float("upper_bound", 1.0), Int("num_buckets", 1)]
     gradient = forbidden()
     effects = {"state"}
+    example = Example(
+        {"X": [0.5, 1.5, 1.7]},
+        {"CurHist": Tensor([0, 1, 2, 0], "int64"), "AccHist": Tensor([0, 1, 2, 0], "int64")},
+        {"lower_bound": 0.0, "upper_bound": 2.0, "num_buckets": 2})
 
     def shape(X: TensorType, *, num_buckets: int = 1, **_: Any) -> tuple[TensorType, TensorType]:
         return (TensorType("int64", (num_buckets + 2,)),) * 2
@@ -133,6 +144,7 @@ class Histogram(Operator):
     outputs = [Out("histogram", "(edges - 1,), int64")]
     arguments = [Floats("bin_edges", (), "ascending")]
     gradient = forbidden()
+    example = Example({"X": [0.5, 1.5, 1.7]}, {"histogram": Tensor([1, 2], "int64")}, {"bin_edges": [0.0, 1.0, 2.0]})
 
     def shape(*X: TensorType, bin_edges: Any = ()) -> TensorType:
         return TensorType("int64", (max(len(bin_edges) - 1, 0),))
@@ -158,6 +170,10 @@ class SelfBinningHistogram(Operator):
     arguments = [Int("num_bins", 0), Str("bin_spacing", "linear", "linear or logarithmic"),
                  Float("logspace_start", 1e-24, "the first edge, if logarithmic"), Bool("abs", False, as_="absolute")]
     gradient = forbidden()
+    example = Example(
+        {"X": [0.0, 1.0, 2.0]},
+        {"histogram_values": [0.0, 1.0001, 2.0002], "histogram_counts": Tensor([2, 1, 0], "int64")},
+        {"num_bins": 2})
 
     def shape(*X: TensorType, num_bins: int = 0, **_: Any) -> tuple[TensorType, TensorType]:
         return TensorType(X[0].dtype, (num_bins + 1,)), TensorType("int64", (num_bins + 1,))
@@ -196,6 +212,7 @@ class Quantile(Operator):
                  Float("tol", 1e-3, "of the result")]
     shape = Fixed((TensorType(None, (1,)),))
     gradient = forbidden()
+    example = Example({"X": [1.0, 2.0, 3.0, 4.0]}, {"quantile_value": [2.5]}, {"quantile": 0.5})
 
     def kernel(xp: Any, *X: Any, quantile: float, absolute: bool, tol: float) -> Any:
         if not 0 <= quantile <= 1:
@@ -230,6 +247,9 @@ class Percentile(Operator):
     shape = same_as(0)
     gradient = no_gradient
     host = True
+    example = Example(
+        {"original_values": [[1.5]], "value_to_pct": [[1.0, 0.0], [2.0, 1.0]], "lengths": [2]},
+        {"percentile_values": [[0.5]]})
 
     def kernel(xp: Any, original_values: Any, value_to_pct: Any, lengths: Any) -> Any:
         require_shape("the lengths", lengths, original_values.shape[1:], ", one per column")
@@ -265,6 +285,11 @@ class BisectPercentile(Operator):
     shape = same_as(0)
     gradient = no_gradient
     host = True
+    example = Example(
+        {"raw_values": [[1.5]]},
+        {"percentile": [[0.5]]},
+        {"percentile_raw": [1.0, 2.0], "percentile_mapping": [0.0, 1.0], "percentile_lower": [0.0, 1.0],
+         "percentile_upper": [0.0, 1.0], "lengths": [2]})
 
     def kernel(xp: Any, raw_values: Any, *, percentile_raw: Any, percentile_mapping: Any, percentile_lower: Any,
                percentile_upper: Any, lengths: Any) -> Any:
@@ -295,6 +320,7 @@ class Summarize(Operator):
     shape = Fixed((TensorType(None, (4,)),))
     gradient = forbidden()
     effects = {"io"}
+    example = Example({"data": [1.0, 2.0, 3.0]}, {})
 
     def kernel(xp: Any, data: Any, *, to_file: int, op: Any) -> Any:
         count = product(data.shape)

@@ -6,6 +6,7 @@ from typing import Any
 
 from netgrad.graph.arguments import Float, Int, Str
 from netgrad.graph.declaration import In, Operator, Out, counts
+from netgrad.graph.example import Example
 from netgrad.graph.rules import Rule, emits, forbidden
 from netgrad.graph.shapes import TensorType, same_as
 from netgrad.ops._arrays import channels_back, channels_first, product, require_shape, zeros
@@ -62,6 +63,13 @@ class SpatialBN(Operator):
     inplace = {(0, 0), (5, 3), (6, 4)}
     inplace_required = {(3, 1), (4, 2)}
     effects = {"state"}
+    example = Example(
+        {"X": [[[[1.0, 3.0]], [[2.0, 6.0]]]], "scale": [1.0, 2.0], "bias": [0.5, 0.0], "mean": [2.0, 4.0],
+         "var": [1.0, 4.0]},
+        {"Y": [[[[-0.499995, 1.49999]], [[-2.0, 2.0]]]], "mean": [2.0, 4.0], "var": [1.1, 4.4],
+         "saved_mean": [2.0, 4.0], "saved_var": [0.999995, 0.499999]},
+        {"is_test": 0},
+        wrt=("X", "scale", "bias"))
 
     def shape(X: TensorType, scale: TensorType, *_: TensorType, **arguments: Any) -> tuple[TensorType, ...]:
         return (X, scale, scale, scale, scale)
@@ -129,6 +137,12 @@ class SpatialBNGradient(Operator):
     inplace = {(5, 1), (6, 2)}
     internal = True
     shape = same_as(0, 1, 1)
+    example = Example(
+        {"X": [[[[1.0, 3.0]], [[2.0, 6.0]]]], "scale": [1.0, 2.0], "dY": [[[[1.0, 0.5]], [[2.0, -1.0]]]],
+         "mean": [2.0, 4.0], "inv_std": [0.999995, 0.499999]},
+        {"dX": [[[[2.50338e-06, -2.50338e-06]], [[3.57627e-06, -3.57627e-06]]]], "dscale": [-0.499997, -3.0],
+         "dbias": [1.5, 1.0]},
+        {"is_test": 0})
 
     def kernel(xp: Any, X: Any, scale: Any, dY: Any, mean: Any, inv_std: Any, dscale_sum: Any, dbias_sum: Any, *,
                is_test: int, epsilon: float, order: str, num_batches: int) -> Any:
@@ -175,6 +189,9 @@ class InstanceNorm(Operator):
     arguments = [Float("epsilon", 1e-5), ORDER]
     inplace = {(0, 0)}
     inplace_keeps_shape = True
+    example = Example(
+        {"input": [[[[1.0, 3.0]], [[2.0, 6.0]]]], "scale": [1.0, 2.0], "bias": [0.5, 0.0]},
+        {"output": [[[[-0.499995, 1.49999]], [[-2.0, 2.0]]]]})
 
     def shape(input: TensorType, scale: TensorType, *_: TensorType, **__: Any) -> tuple[TensorType, ...]:
         known = None if input.dims is None or scale.dims is None else (input.dims[0], scale.dims[0])
@@ -203,6 +220,11 @@ class InstanceNormGradient(Operator):
     arguments = [Float("epsilon", 1e-5), ORDER]
     internal = True
     shape = same_as(0, 1, 2)
+    example = Example(
+        {"input": [[[[1.0, 3.0]], [[2.0, 6.0]]]], "scale": [1.0, 2.0], "bias": [0.5, 0.0],
+         "doutput": [[[[1.0, 0.5]], [[2.0, -1.0]]]]},
+        {"dinput": [[[[2.50338e-06, -2.50338e-06]], [[3.57627e-06, -3.57627e-06]]]], "dscale": [-0.499997, -3.0],
+         "dbias": [1.5, 1.0]})
 
     def kernel(xp: Any, input: Any, scale: Any, bias: Any, doutput: Any, mean: Any, inv_stdev: Any, *, epsilon: float,
                order: str) -> Any:
@@ -237,6 +259,11 @@ class GroupNorm(Operator):
     num_outputs = counts(1, 3)
     arguments = [Int("group", 32), Int("num_groups", None, "another name of group"), Float("epsilon", 1e-5), ORDER,
                  Int("is_test", 1)]
+    example = Example(
+        {"X": [[[[1.0, 3.0]], [[2.0, 6.0]]]], "gamma": [1.0, 2.0], "beta": [0.5, 0.0]},
+        {"Y": [[[[-0.499995, 1.49999]], [[-2.0, 2.0]]]], "mean": [[2.0, 4.0]], "std": [[0.999995, 0.499999]]},
+        {"group": 2},
+        ys=("Y",))
 
     def shape(X: TensorType, *_: TensorType, group: int = 32, num_groups: int | None = None, **__: Any) -> Any:
         statistics = X.with_dims(None if X.dims is None else (X.dims[0], num_groups or group))
@@ -267,6 +294,12 @@ class GroupNormGradient(Operator):
     arguments = [Int("group", 32), Int("num_groups", None), ORDER]
     internal = True
     shape = same_as(1, 2, 3)
+    example = Example(
+        {"dY": [[[[1.0, 0.5]], [[2.0, -1.0]]]], "X": [[[[1.0, 3.0]], [[2.0, 6.0]]]], "gamma": [1.0, 2.0],
+         "beta": [0.5, 0.0], "mean": [[2.0, 4.0]], "inv_std": [[0.999995, 0.499999]]},
+        {"dX": [[[[2.50338e-06, -2.50338e-06]], [[3.57627e-06, -3.57627e-06]]]], "dgamma": [-0.499997, -3.0],
+         "dbeta": [1.5, 1.0]},
+        {"group": 2})
 
     def kernel(xp: Any, dY: Any, X: Any, gamma: Any, beta: Any, mean: Any, inv_std: Any, *, group: int,
                num_groups: int | None, order: str) -> Any:
@@ -315,6 +348,11 @@ class LRN(Operator):
     arguments = [*LOCAL]
     shape = same_as(0, 0)
     gradient = emits("LRNGradient", "I0 O0 GO0", "GI0")
+    example = Example(
+        {"X": [[[[1.0, 3.0]], [[2.0, 6.0]]]]},
+        {"Y": [[[[1.0, 3.0]], [[2.0, 6.0]]]], "Y_scale": [[[[1.0, 1.0]], [[1.0, 1.0]]]]},
+        {"size": 3},
+        ys=("Y",))
 
     def kernel(xp: Any, X: Any, *, size: int, alpha: float, beta: float, bias: float, order: str) -> Any:
         x = channels_first(xp, X, order)
@@ -330,6 +368,11 @@ class LRNGradient(Operator):
     arguments = [*LOCAL]
     internal = True
     shape = same_as(0)
+    example = Example(
+        {"X": [[[[1.0, 3.0]], [[2.0, 6.0]]]], "Y": [[[[1.0, 3.0]], [[2.0, 6.0]]]],
+         "dY": [[[[1.0, 0.5]], [[2.0, -1.0]]]]},
+        {"dX": [[[[1.0, 0.5]], [[2.0, -1.0]]]]},
+        {"size": 3})
 
     def kernel(xp: Any, X: Any, Y: Any, dY: Any, *, size: int, alpha: float, beta: float, bias: float,
                order: str) -> Any:
@@ -348,6 +391,7 @@ class BatchMoments(Operator):
     outputs = [Out("mu", "(C,)"), Out("var", "(C,): the mean of squares, not centred")]
     arguments = [ORDER]
     gradient = emits("BatchMomentsGradient", "GO0 GO1 I0", "GI0")
+    example = Example({"X": [[[1.0, 3.0], [2.0, 6.0]]]}, {"mu": [2.0, 4.0], "var": [5.0, 20.0]})
 
     def shape(X: TensorType, *, order: str = "NCHW") -> tuple[TensorType, TensorType]:
         return (X.with_dims(channel_dims(X, order)),) * 2
@@ -366,6 +410,9 @@ class BatchMomentsGradient(Operator):
     arguments = [ORDER]
     internal = True
     shape = same_as(2)
+    example = Example(
+        {"dmu": [1.0, 0.5], "dvar": [1.0, 0.5], "X": [[[1.0, 3.0], [2.0, 6.0]]]},
+        {"dX": [[[1.5, 3.5], [1.25, 3.25]]]})
 
     def kernel(xp: Any, dmu: Any, dvar: Any, X: Any, *, order: str) -> Any:
         x = channels_first(xp, X, order)
@@ -382,6 +429,7 @@ class ChannelStats(Operator):
     outputs = [Out("sum", "(C,)"), Out("sumsq", "(C,)")]
     arguments = [ORDER]
     gradient = forbidden()
+    example = Example({"X": [[[1.0, 3.0], [2.0, 6.0]]]}, {"sum": [4.0, 8.0], "sumsq": [10.0, 40.0]})
 
     def shape(X: TensorType, *, order: str = "NCHW") -> tuple[TensorType, TensorType]:
         return (X.with_dims(channel_dims(X, order)),) * 2
@@ -398,6 +446,10 @@ class ChannelBackpropStats(Operator):
     outputs = [Out("scale_grad", "(C,)"), Out("bias_grad", "(C,)")]
     shape = same_as(1, 1)
     gradient = forbidden()
+    example = Example(
+        {"X": [[[[1.0, 3.0]], [[2.0, 6.0]]]], "mean": [2.0, 4.0], "inv_std": [1.0, 0.5],
+         "output_grad": [[[[1.0, 0.5]], [[0.0, 2.0]]]]},
+        {"scale_grad": [-0.5, 2.0], "bias_grad": [1.5, 2.0]})
 
     def kernel(xp: Any, X: Any, mean: Any, inv_std: Any, output_grad: Any) -> Any:
         require_shape("the output's gradient", output_grad, X.shape, ", the input's")

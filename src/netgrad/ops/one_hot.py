@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from netgrad.graph.declaration import In, Operator, Out
+from netgrad.graph.example import Example, Tensor
 from netgrad.graph.rules import no_gradient
 from netgrad.graph.shapes import TensorType
 from netgrad.ops._arrays import array, full, zeros
@@ -17,6 +18,9 @@ class OneHot(Operator):
     inputs = [In("indices", "1-D int64"), In("index_size_tensor", "one int64: the number of columns")]
     outputs = [Out("one_hots", "(number of indices, columns), float32", differentiable=False)]
     gradient = no_gradient
+    example = Example(
+        {"indices": Tensor([1, 0], "int64"), "index_size_tensor": Tensor([3], "int64")},
+        {"one_hots": [[0.0, 1.0, 0.0], [1.0, 0.0, 0.0]]})
 
     def shape(indices: TensorType, index_size_tensor: TensorType) -> TensorType:
         return TensorType("float32", None if indices.dims is None else (indices.dims[0], None))
@@ -38,6 +42,9 @@ class SegmentOneHot(Operator):
     ]
     outputs = [Out("one_hots", "(number of segments, columns), float32", differentiable=False)]
     gradient = no_gradient
+    example = Example(
+        {"lengths": [1, 2], "indices": Tensor([0, 1, 2], "int64"), "index_size_tensor": Tensor([3], "int64")},
+        {"one_hots": [[1.0, 0.0, 0.0], [0.0, 1.0, 1.0]]})
 
     def shape(lengths: TensorType, *_: TensorType) -> TensorType:
         return TensorType("float32", None if lengths.dims is None else (lengths.dims[0], None))
@@ -63,6 +70,7 @@ class BatchOneHot(Operator):
     ]
     outputs = [Out("output", "(N, number of values), dtype of data", differentiable=False)]
     gradient = no_gradient
+    example = Example({"data": [[1, 4]], "lengths": [2, 1], "values": [1, 2, 4]}, {"output": [[1, 0, 1]]})
 
     def shape(data: TensorType, lengths: TensorType, values: TensorType) -> TensorType:
         if data.dims is None or values.dims is None:
@@ -86,6 +94,9 @@ class BatchBucketOneHot(Operator):
         In("boundaries", "all boundaries, column by column, each list in order"),
     ]
     outputs = [Out("output", "(N, number of boundaries + D), float32", differentiable=False)]
+    example = Example(
+        {"data": [[1.5, 5.0]], "lengths": [1, 2], "boundaries": [1.0, 4.0, 6.0]},
+        {"output": [[0.0, 1.0, 0.0, 1.0, 0.0]]})
 
     def shape(data: TensorType, lengths: TensorType, boundaries: TensorType) -> TensorType:
         if data.dims is None or boundaries.dims is None:

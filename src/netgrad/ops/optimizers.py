@@ -13,6 +13,7 @@ from typing import Any
 
 from netgrad.graph.arguments import Bool, Float, Int
 from netgrad.graph.declaration import In, Operator, Out
+from netgrad.graph.example import Example, Tensor
 from netgrad.graph.rules import forbidden
 from netgrad.graph.shapes import same_as
 from netgrad.ops._rows import check_indices, in_turn
@@ -127,6 +128,10 @@ class MomentumSGD(Update):
     arguments = MOMENTUM
     inplace = {(0, 0), (1, 1)}
     shape = same_as(0, 1)
+    example = Example(
+        {"grad": [0.5, -0.5], "moment": [0.1, 0.2], "lr": [-0.1]},
+        {"output_grad": [0.04, 0.23], "output_moment": [0.04, 0.23]},
+        {"momentum": 0.9})
 
     def kernel(xp: Any, grad: Any, moment: Any, lr: Any, *, momentum: float, nesterov: int) -> Any:
         same_shape(grad=grad, moment=moment)
@@ -141,6 +146,10 @@ class MomentumSGDUpdate(Update):
     arguments = MOMENTUM
     inplace = {(0, 0), (1, 1), (3, 2)}
     shape = same_as(0, 1, 3)
+    example = Example(
+        {"grad": [0.5, -0.5], "moment": [0.1, 0.2], "lr": [-0.1], "param": [1.0, 2.0]},
+        {"output_grad": [0.04, 0.23], "output_moment": [0.04, 0.23], "param": [0.96, 1.77]},
+        {"momentum": 0.9})
 
     def kernel(xp: Any, grad: Any, moment: Any, lr: Any, param: Any, *, momentum: float, nesterov: int) -> Any:
         same_shape(grad=grad, moment=moment, param=param)
@@ -157,6 +166,11 @@ class SparseMomentumSGDUpdate(Update):
     inplace = {(0, 0)}
     inplace_required = {(1, 1), (3, 2)}
     shape = same_as(0, 1, 3)
+    example = Example(
+        {"grad": [[0.5, -0.5]], "moment": [[0.1, 0.1], [0.2, 0.2]], "lr": [-0.1], "param": [[1.0, 2.0], [3.0, 4.0]],
+         "indices": Tensor([1], "int64")},
+        {"output_grad": [[0.13, 0.23]], "moment": [[0.1, 0.1], [0.13, 0.23]], "param": [[1.0, 2.0], [2.87, 3.77]]},
+        {"momentum": 0.9})
 
     def kernel(xp: Any, grad: Any, moment: Any, lr: Any, param: Any, indices: Any, *, momentum: float,
                nesterov: int) -> Any:
@@ -187,6 +201,13 @@ class FP16MomentumSGDUpdate(Update):
     inplace = {(0, 0), (1, 1), (3, 2)}
     shape = same_as(0, 1, 3)
     gradient = None
+    example = Example(
+        {"grad": Tensor([0.5, -0.5], "float16"), "moment": Tensor([0.0999756, 0.199951], "float16"),
+         "lr": Tensor([-0.0999756], "float16"), "param": Tensor([1.0, 2.0], "float16")},
+        {"output_grad": Tensor([0.039978, 0.22998], "float16"),
+         "output_moment": Tensor([0.039978, 0.22998], "float16"),
+         "output_param": Tensor([0.959961, 1.77051], "float16")},
+        {"momentum": 0.9})
 
     def kernel(xp: Any, grad: Any, moment: Any, lr: Any, param: Any, *, momentum: float, nesterov: int,
                weight_decay: float) -> Any:
@@ -204,6 +225,10 @@ class FP32MomentumSGDUpdate(Update):
     inplace = {(0, 0), (1, 1), (3, 2)}
     shape = same_as(0, 1, 3)
     gradient = None
+    example = Example(
+        {"grad": [0.5, -0.5], "moment": [0.1, 0.2], "lr": [-0.1], "param": [1.0, 2.0]},
+        {"output_grad": [0.04, 0.23], "output_moment": [0.04, 0.23], "output_param": [0.96, 1.77]},
+        {"momentum": 0.9})
 
     def kernel(xp: Any, grad: Any, moment: Any, lr: Any, param: Any, *, momentum: float, nesterov: int,
                weight_decay: float) -> Any:
@@ -238,6 +263,10 @@ class Adam(Update):
     arguments = ADAM
     inplace = {(0, 0), (1, 1), (2, 2)}
     shape = same_as(0, 1, 2, 3)
+    example = Example(
+        {"param": [1.0, 2.0], "moment_1": [0.1, 0.2], "moment_2": [0.1, 0.1], "grad": [0.5, -0.5], "lr": [-0.1],
+         "iter": Tensor([0], "int64")},
+        {"output_param": [0.986011, 1.98701], "output_moment_1": [0.14, 0.13], "output_moment_2": [0.10015, 0.10015]})
 
     def kernel(xp: Any, param: Any, moment_1: Any, moment_2: Any, grad: Any, lr: Any, iter: Any, *, beta1: float,
                beta2: float, epsilon: float) -> Any:
@@ -268,6 +297,12 @@ class SparseAdam(Update):
     arguments = [*ADAM, Bool("enableRAdam", False)]
     inplace_required = {(0, 0), (1, 1), (2, 2)}
     shape = same_as(0, 1, 2, 4)
+    example = Example(
+        {"param": [[1.0, 2.0], [3.0, 4.0]], "moment_1": [[0.1, 0.1], [0.2, 0.2]],
+         "moment_2": [[0.1, 0.1], [0.2, 0.2]], "indices": Tensor([1], "int64"), "grad": [[0.5, -0.5]], "lr": [-0.1],
+         "iter": Tensor([0], "int64")},
+        {"param": [[1.0, 2.0], [2.98374, 3.99081]], "moment_1": [[0.1, 0.1], [0.23, 0.13]],
+         "moment_2": [[0.1, 0.1], [0.20005, 0.20005]]})
 
     def kernel(xp: Any, param: Any, moment_1: Any, moment_2: Any, indices: Any, grad: Any, lr: Any, iter: Any, *,
                beta1: float, beta2: float, epsilon: float, enableRAdam: bool) -> Any:
@@ -297,6 +332,11 @@ class RowWiseSparseAdam(Update):
     arguments = ADAM
     inplace_required = {(0, 0), (1, 1), (2, 2)}
     shape = same_as(0, 1, 2, 4)
+    example = Example(
+        {"param": [[1.0, 2.0], [3.0, 4.0]], "moment_1": [[0.1, 0.1], [0.2, 0.2]], "moment_2": [0.1, 0.2],
+         "indices": Tensor([1], "int64"), "grad": [[0.5, -0.5]], "lr": [-0.1], "iter": Tensor([0], "int64")},
+        {"param": [[1.0, 2.0], [2.98374, 3.99081]], "moment_1": [[0.1, 0.1], [0.23, 0.13]],
+         "moment_2": [0.1, 0.20005]})
 
     def kernel(xp: Any, param: Any, moment_1: Any, moment_2: Any, indices: Any, grad: Any, lr: Any, iter: Any, *,
                beta1: float, beta2: float, epsilon: float) -> Any:
@@ -330,6 +370,9 @@ class Adagrad(Update):
     arguments = [Float("epsilon", 1e-5), Float("decay", 1.0), WEIGHT_DECAY]
     inplace = {(0, 0), (1, 1)}
     shape = same_as(0, 1, 0, 0)
+    example = Example(
+        {"param": [1.0, 2.0], "moment": [0.1, 0.2], "grad": [0.5, -0.5], "lr": [-0.1]},
+        {"output_param": [0.915486, 2.07453], "output_moment": [0.35, 0.45]})
 
     def kernel(xp: Any, param: Any, moment: Any, grad: Any, lr: Any, *, epsilon: float, decay: float,
                weight_decay: float) -> Any:
@@ -383,6 +426,10 @@ class SparseAdagrad(Update):
     arguments = SPARSE_ADAGRAD
     inplace_required = ALL_IN_PLACE
     shape = same_as(0, 1)
+    example = Example(
+        {"param": [[1.0, 2.0], [3.0, 4.0]], "moment": [[0.1, 0.1], [0.2, 0.2]], "indices": Tensor([1], "int64"),
+         "grad": [[0.5, -0.5]], "lr": [-0.1]},
+        {"param": [[1.0, 2.0], [2.92547, 4.07453]], "moment": [[0.1, 0.1], [0.45, 0.45]]})
 
     def kernel(xp: Any, param: Any, moment: Any, indices: Any, grad: Any, lr: Any, *, epsilon: float, decay: float,
                weight_decay: float) -> Any:
@@ -397,6 +444,10 @@ class RowWiseSparseAdagrad(Update):
     arguments = [Float("epsilon", 1e-5), WEIGHT_DECAY]
     inplace_required = ALL_IN_PLACE
     shape = same_as(0, 1)
+    example = Example(
+        {"param": [[1.0, 2.0], [3.0, 4.0]], "moment": [0.1, 0.2], "indices": Tensor([1], "int64"),
+         "grad": [[0.5, -0.5]], "lr": [-0.1]},
+        {"param": [[1.0, 2.0], [2.92547, 4.07453]], "moment": [0.1, 0.45]})
 
     def kernel(xp: Any, param: Any, moment: Any, indices: Any, grad: Any, lr: Any, *, epsilon: float,
                weight_decay: float) -> Any:
@@ -414,6 +465,11 @@ class RmsProp(Update):
     arguments = [Float("decay", 0.9), Float("epsilon", 1e-5), Float("momentum", 0.0, as_="momentum_argument")]
     inplace = {(0, 0), (1, 1), (2, 2)}
     shape = same_as(0, 1, 2)
+    example = Example(
+        {"grad": [0.5, -0.5], "mean_squares": [0.1, 0.2], "momentum": [0.0, 0.0], "lr": [-0.1]},
+        {"output_grad": [-0.147436, 0.110429], "output_mean_squares": [0.115, 0.205],
+         "output_momentum": [-0.147436, 0.110429]},
+        {"decay": 0.9, "momentum": 0.5})
 
     def kernel(xp: Any, grad: Any, mean_squares: Any, momentum: Any, lr: Any, *, decay: float, epsilon: float,
                momentum_argument: float) -> Any:
@@ -438,6 +494,10 @@ class Adadelta(Update):
     arguments = [Float("epsilon", 1e-5), Float("decay", 0.95)]
     inplace = {(0, 0), (1, 1), (2, 2)}
     shape = same_as(0, 1, 2)
+    example = Example(
+        {"param": [1.0, 2.0], "moment": [0.1, 0.2], "moment_delta": [0.1, 0.1], "grad": [0.5, -0.5], "lr": [-0.1]},
+        {"output_param": [0.951776, 2.03514], "output_moment": [0.1075, 0.2025],
+         "output_moment_delta": [0.106628, 0.101173]})
 
     def kernel(xp: Any, param: Any, moment: Any, moment_delta: Any, grad: Any, lr: Any, *, epsilon: float,
                decay: float) -> Any:
@@ -453,6 +513,12 @@ class SparseAdadelta(Update):
     arguments = [Float("epsilon", 1e-5), Float("decay", 0.95)]
     inplace_required = ALL_IN_PLACE
     shape = same_as(0, 1, 2)
+    example = Example(
+        {"param": [[1.0, 2.0], [3.0, 4.0]], "moment": [[0.1, 0.1], [0.2, 0.2]],
+         "moment_delta": [[0.1, 0.1], [0.2, 0.2]], "indices": Tensor([1], "int64"), "grad": [[0.5, -0.5]],
+         "lr": [-0.1]},
+        {"param": [[1.0, 2.0], [2.95031, 4.04969]], "moment": [[0.1, 0.1], [0.2025, 0.2025]],
+         "moment_delta": [[0.1, 0.1], [0.202346, 0.202346]]})
 
     def kernel(xp: Any, param: Any, moment: Any, moment_delta: Any, indices: Any, grad: Any, lr: Any, *,
                epsilon: float, decay: float) -> Any:
@@ -494,6 +560,9 @@ class Ftrl(Update):
     arguments = [Float("alpha", 0.005, as_="alpha_argument"), *FTRL[1:]]
     inplace = {(0, 0), (1, 1)}
     shape = same_as(0, 1)
+    example = Example(
+        {"var": [1.0, 2.0], "n_z": [[0.1, 0.1], [0.2, 0.2]], "grad": [0.5, -0.5]},
+        {"output_var": [0.171132, 0.268555], "output_n_z": [[0.35, -54.476], [0.45, -89.7427]]})
 
     def kernel(xp: Any, var: Any, n_z: Any, grad: Any, alpha: Any, *, alpha_argument: float, beta: float,
                lambda1: float, lambda2: float) -> Any:
@@ -510,6 +579,11 @@ class SparseFtrl(Update):
     arguments = [Float("alpha", 0.005, as_="alpha_argument"), *FTRL[1:]]
     inplace_required = {(0, 0), (1, 1)}
     shape = same_as(0, 1)
+    example = Example(
+        {"var": [[1.0, 2.0], [3.0, 4.0]], "n_z": [[[0.1, 0.1], [0.1, 0.1]], [[0.1, 0.1], [0.1, 0.1]]],
+         "indices": Tensor([1], "int64"), "grad": [[0.5, -0.5]]},
+        {"var": [[1.0, 2.0], [0.517171, 0.693332]],
+         "n_z": [[[0.1, 0.1], [0.1, 0.1]], [[0.35, -164.628], [0.35, -220.704]]]})
 
     def kernel(xp: Any, var: Any, n_z: Any, indices: Any, grad: Any, alpha: Any, *, alpha_argument: float,
                beta: float, lambda1: float, lambda2: float) -> Any:
@@ -527,6 +601,9 @@ class GFtrl(Update):
     arguments = [Float("alpha", 0.005, as_="alpha_argument"), *FTRL[1:]]
     inplace = {(0, 0), (1, 1)}
     shape = same_as(0, 1)
+    example = Example(
+        {"var": [[1.0, 2.0]], "n_z": [[[0.1, 0.1], [0.2, 0.2]]], "grad": [[0.5, -0.5]]},
+        {"output_var": [[0.171132, 0.268555]], "output_n_z": [[[0.35, -54.476], [0.45, -89.7427]]]})
 
     def kernel(xp: Any, var: Any, n_z: Any, grad: Any, alpha: Any, *, alpha_argument: float, beta: float,
                lambda1: float, lambda2: float) -> Any:

@@ -6,6 +6,7 @@ from typing import Any
 
 from netgrad.graph.arguments import Bool, Int
 from netgrad.graph.declaration import In, Operator, Out, between
+from netgrad.graph.example import Example, Tensor
 from netgrad.graph.rules import Rule, no_gradient
 from netgrad.graph.shapes import TensorType
 from netgrad.ops._arrays import array
@@ -26,6 +27,7 @@ class GatherByKey(Operator):
     outputs = [Out("values", "(number of keys, ...)")]
 
     strings = True
+    example = Example({"keys": Tensor([2, 1], "int64"), "rows0": [[1.0]], "rows1": [[2.0]]}, {"values": [[1.0], [2.0]]})
     def shape(keys: TensorType, *values: TensorType) -> TensorType:
         if keys.dims is None or values[0].dims is None:
             return TensorType(values[0].dtype)
@@ -80,6 +82,10 @@ class Partition(Operator):
     arguments = [Bool("pack_first_input", False, "write keys divided by the number of partitions")]
     strings = True
     gradient = no_gradient
+    example = Example(
+        {"keys": [1, 2, 3], "values": [[1.0], [2.0], [3.0]]},
+        {"values0": [1, 2, 3], "values1": [[1.0], [2.0], [3.0]]},
+        {"pack_first_input": 0})
 
     def kernel(xp: Any, *inputs: Any, pack_first_input: bool, op: Any) -> Any:
         parts = _partitioned(xp, inputs, op.num_outputs // len(inputs), pack_first_input)
@@ -99,6 +105,10 @@ class LengthsPartition(Operator):
     num_inputs_outputs = _partition_counts(2)
     arguments = [Bool("pack_first_input", False, "write keys divided by the number of partitions")]
     gradient = no_gradient
+    example = Example(
+        {"lengths": [1, 2], "keys": Tensor([1, 2, 3], "int64")},
+        {"lengths0": [0, 1], "keys0": Tensor([1], "int64"), "lengths1": [1, 1], "keys1": Tensor([0, 1], "int64")},
+        {"pack_first_input": 1})
 
     def kernel(xp: Any, lengths: Any, *inputs: Any, pack_first_input: bool, op: Any) -> Any:
         partitions = op.num_outputs // (len(inputs) + 1)
@@ -129,6 +139,10 @@ class KeySplit(Operator):
     inputs = [In("keys", "int64, from 0 to categorical_limit - 1")]
     outputs = [Out("places", "1-D int32, one output per key", variadic=True, differentiable=False)]
     arguments = [Int("categorical_limit", 0, "the number of keys")]
+    example = Example(
+        {"keys": Tensor([1, 0, 1], "int64")},
+        {"places0": [1], "places1": [0, 2]},
+        {"categorical_limit": 2})
 
     def kernel(xp: Any, keys: Any, *, categorical_limit: int, op: Any) -> Any:
         if categorical_limit <= 0 or op.num_outputs < categorical_limit:

@@ -7,6 +7,7 @@ from typing import Any
 
 from netgrad.graph.arguments import Bool, Float
 from netgrad.graph.declaration import In, Operator, Out, between
+from netgrad.graph.example import Example
 from netgrad.graph.rules import emits
 from netgrad.graph.shapes import UNKNOWN, TensorType, same_as
 from netgrad.ops._arrays import array, channels_back, channels_first, product, require_shape, zeros
@@ -122,40 +123,75 @@ class MaxPool(_MaxPool):
     """Y = the largest element of every window; padding never wins."""
 
     gradient = emits("MaxPoolGradient", "I0 O0 GO0", "GI0")
+    example = Example(
+        {"X": [[[[1.0, 2.0, 3.0], [4.0, 5.0, 6.0], [7.0, 8.0, 9.0]]]]},
+        {"Y": [[[[5.0, 6.0], [8.0, 9.0]]]]},
+        {"kernel": 2})
 
 
 class MaxPool1D(_MaxPool):
     """MaxPool over one spatial axis."""
 
     gradient = emits("MaxPool1DGradient", "I0 O0 GO0", "GI0")
+    example = Example({"X": [[[1.0, 2.0, 4.0]]]}, {"Y": [[[2.0, 4.0]]]}, {"kernel": 2})
 
 
 class MaxPool2D(_MaxPool):
     """MaxPool over two spatial axes."""
 
     gradient = emits("MaxPool2DGradient", "I0 O0 GO0", "GI0")
+    example = Example(
+        {"X": [[[[1.0, 2.0, 3.0], [4.0, 5.0, 6.0], [7.0, 8.0, 9.0]]]]},
+        {"Y": [[[[5.0, 6.0], [8.0, 9.0]]]]},
+        {"kernel": 2})
 
 
 class MaxPool3D(_MaxPool):
     """MaxPool over three spatial axes."""
 
     gradient = emits("MaxPool3DGradient", "I0 O0 GO0", "GI0")
+    example = Example(
+        {"X": [[[[[1.0, 2.0], [3.0, 4.0]]]]]},
+        {"Y": [[[[[4.0]]]]]},
+        {"kernels": [1, 2, 2], "strides": [1, 1, 1]})
 
 
 class MaxPoolGradient(_MaxPoolGradient):
     """dX: each element that is the largest of its window receives the window's gradient; in a tie all of them do."""
 
+    example = Example(
+        {"X": [[[[1.0, 2.0, 3.0], [4.0, 5.0, 6.0], [7.0, 8.0, 9.0]]]], "Y": [[[[5.0, 6.0], [8.0, 9.0]]]],
+         "dY": [[[[1.0, 0.5], [2.0, -1.0]]]]},
+        {"dX": [[[[0.0, 0.0, 0.0], [0.0, 1.0, 0.5], [0.0, 2.0, -1.0]]]]},
+        {"kernel": 2})
+
 
 class MaxPool1DGradient(_MaxPoolGradient):
     """MaxPoolGradient over one spatial axis."""
+
+    example = Example(
+        {"X": [[[1.0, 2.0, 4.0]]], "Y": [[[2.0, 4.0]]], "dY": [[[1.0, 0.5]]]},
+        {"dX": [[[0.0, 1.0, 0.5]]]},
+        {"kernel": 2})
 
 
 class MaxPool2DGradient(_MaxPoolGradient):
     """MaxPoolGradient over two spatial axes."""
 
+    example = Example(
+        {"X": [[[[1.0, 2.0, 3.0], [4.0, 5.0, 6.0], [7.0, 8.0, 9.0]]]], "Y": [[[[5.0, 6.0], [8.0, 9.0]]]],
+         "dY": [[[[1.0, 0.5], [2.0, -1.0]]]]},
+        {"dX": [[[[0.0, 0.0, 0.0], [0.0, 1.0, 0.5], [0.0, 2.0, -1.0]]]]},
+        {"kernel": 2})
+
 
 class MaxPool3DGradient(_MaxPoolGradient):
     """MaxPoolGradient over three spatial axes."""
+
+    example = Example(
+        {"X": [[[[[1.0, 2.0], [3.0, 4.0]]]]], "Y": [[[[[4.0]]]]], "dY": [[[[[1.0]]]]]},
+        {"dX": [[[[[0.0, 0.0], [0.0, 1.0]]]]]},
+        {"kernels": [1, 2, 2], "strides": [1, 1, 1]})
 
 
 class MaxPoolWithIndex(_Pool):
@@ -163,6 +199,10 @@ class MaxPoolWithIndex(_Pool):
 
     outputs = [Out("Y", "like X with fewer positions"), Out("Index", "like Y, int32", differentiable=False)]
     gradient = emits("MaxPoolWithIndexGradient", "I0 GO0 O1", "GI0")
+    example = Example(
+        {"X": [[[[1.0, 2.0, 3.0], [4.0, 5.0, 6.0], [7.0, 8.0, 9.0]]]]},
+        {"Y": [[[[5.0, 6.0], [8.0, 9.0]]]], "Index": [[[[4, 5], [7, 8]]]]},
+        {"kernel": 2})
 
     def shape(X: TensorType, **arguments: Any) -> tuple[TensorType, TensorType]:
         Y = _Pool.shape(X, **arguments)
@@ -189,6 +229,11 @@ class MaxPoolWithIndexGradient(Operator):
     num_inputs = num_outputs = between(0, None)
     arguments = [*POOL]
     internal = True
+    example = Example(
+        {"X": [[[[1.0, 2.0, 3.0], [4.0, 5.0, 6.0], [7.0, 8.0, 9.0]]]], "dY": [[[[1.0, 0.5], [2.0, -1.0]]]],
+         "Index": [[[[4, 5], [7, 8]]]]},
+        {"dX": [[[[0.0, 0.0, 0.0], [0.0, 1.0, 0.5], [0.0, 2.0, -1.0]]]]},
+        {"kernel": 2})
 
     def shape(*inputs: TensorType, **_: Any) -> TensorType:
         return inputs[0] if inputs else UNKNOWN
@@ -213,40 +258,75 @@ class AveragePool(_AveragePool):
     """Y = the mean of every window, over the elements that lie in the image (or all, with count_include_pad)."""
 
     gradient = emits("AveragePoolGradient", "I0 O0 GO0", "GI0")
+    example = Example(
+        {"X": [[[[1.0, 2.0, 3.0], [4.0, 5.0, 6.0], [7.0, 8.0, 9.0]]]]},
+        {"Y": [[[[3.0, 4.0], [6.0, 7.0]]]]},
+        {"kernel": 2})
 
 
 class AveragePool1D(_AveragePool):
     """AveragePool over one spatial axis."""
 
     gradient = emits("AveragePool1DGradient", "I0 O0 GO0", "GI0")
+    example = Example({"X": [[[1.0, 2.0, 4.0]]]}, {"Y": [[[1.5, 3.0]]]}, {"kernel": 2})
 
 
 class AveragePool2D(_AveragePool):
     """AveragePool over two spatial axes."""
 
     gradient = emits("AveragePool2DGradient", "I0 O0 GO0", "GI0")
+    example = Example(
+        {"X": [[[[1.0, 2.0, 3.0], [4.0, 5.0, 6.0], [7.0, 8.0, 9.0]]]]},
+        {"Y": [[[[3.0, 4.0], [6.0, 7.0]]]]},
+        {"kernel": 2})
 
 
 class AveragePool3D(_AveragePool):
     """AveragePool over three spatial axes."""
 
     gradient = emits("AveragePool3DGradient", "I0 O0 GO0", "GI0")
+    example = Example(
+        {"X": [[[[[1.0, 2.0], [3.0, 4.0]]]]]},
+        {"Y": [[[[[2.5]]]]]},
+        {"kernels": [1, 2, 2], "strides": [1, 1, 1]})
 
 
 class AveragePoolGradient(_AveragePoolGradient):
     """dX: every element receives its share of the gradients of the windows that it is in."""
 
+    example = Example(
+        {"X": [[[[1.0, 2.0, 3.0], [4.0, 5.0, 6.0], [7.0, 8.0, 9.0]]]], "Y": [[[[3.0, 4.0], [6.0, 7.0]]]],
+         "dY": [[[[1.0, 0.5], [2.0, -1.0]]]]},
+        {"dX": [[[[0.25, 0.375, 0.125], [0.75, 0.625, -0.125], [0.5, 0.25, -0.25]]]]},
+        {"kernel": 2})
+
 
 class AveragePool1DGradient(_AveragePoolGradient):
     """AveragePoolGradient over one spatial axis."""
+
+    example = Example(
+        {"X": [[[1.0, 2.0, 4.0]]], "Y": [[[1.5, 3.0]]], "dY": [[[1.0, 0.5]]]},
+        {"dX": [[[0.5, 0.75, 0.25]]]},
+        {"kernel": 2})
 
 
 class AveragePool2DGradient(_AveragePoolGradient):
     """AveragePoolGradient over two spatial axes."""
 
+    example = Example(
+        {"X": [[[[1.0, 2.0, 3.0], [4.0, 5.0, 6.0], [7.0, 8.0, 9.0]]]], "Y": [[[[3.0, 4.0], [6.0, 7.0]]]],
+         "dY": [[[[1.0, 0.5], [2.0, -1.0]]]]},
+        {"dX": [[[[0.25, 0.375, 0.125], [0.75, 0.625, -0.125], [0.5, 0.25, -0.25]]]]},
+        {"kernel": 2})
+
 
 class AveragePool3DGradient(_AveragePoolGradient):
     """AveragePoolGradient over three spatial axes."""
+
+    example = Example(
+        {"X": [[[[[1.0, 2.0], [3.0, 4.0]]]]], "Y": [[[[[2.5]]]]], "dY": [[[[[1.0]]]]]},
+        {"dX": [[[[[0.25, 0.25], [0.25, 0.25]]]]]},
+        {"kernels": [1, 2, 2], "strides": [1, 1, 1]})
 
 
 class LpPool(_Pool):
@@ -254,6 +334,10 @@ class LpPool(_Pool):
 
     arguments = [*POOL]
     gradient = emits("LpPoolGradient", "I0 O0 GO0", "GI0")
+    example = Example(
+        {"X": [[[[1.0, 2.0, 3.0], [4.0, 5.0, 6.0], [7.0, 8.0, 9.0]]]]},
+        {"Y": [[[[6.78233, 8.60233], [12.4097, 14.3527]]]]},
+        {"kernel": 2})
 
     def kernel(xp: Any, X: Any, *, order: str, p: float, op: Any) -> Any:
         first, at = place(xp, X, order, op)
@@ -268,6 +352,11 @@ class LpPoolGradient(_PoolGradient):
     """dX = sum over windows of dY x |x|^(p-2) / Y^(p-1); zero where x is zero."""
 
     arguments = [*POOL]
+    example = Example(
+        {"X": [[[[1.0, 2.0, 3.0], [4.0, 5.0, 6.0], [7.0, 8.0, 9.0]]]],
+         "Y": [[[[6.78233, 8.60233], [12.4097, 14.3527]]]], "dY": [[[[1.0, 0.5], [2.0, -1.0]]]]},
+        {"dX": [[[[0.147442, 0.411132, 0.174371], [1.23443, 1.48529, -0.0692969], [1.12815, 0.73193, -0.62706]]]]},
+        {"kernel": 2})
 
     def kernel(xp: Any, X: Any, Y: Any, dY: Any, *, order: str, p: float, op: Any) -> Any:
         first, at = place(xp, X, order, op)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from netgrad.graph.declaration import Arity, In, Operator, Out, between
+from netgrad.graph.example import Example, Tensor
 from netgrad.graph.rules import Rule, no_gradient
 from netgrad.graph.shapes import ShapeFunction, TensorType, same_as
 from netgrad.ops._quantized_rows import dequantize
@@ -142,36 +143,62 @@ class SparseLengthsSumFused8BitRowwise(QuantizedBag):
     """SparseLengthsSum over fused rows of 8 bits."""
 
     kernel = fused_bag(8)
+    example = Example(
+        {"DATA": Tensor([[0, 85, 170, 255, 0, 0, 128, 60, 0, 0, 0, 0]], "uint8"),
+         "INDICES": Tensor([0, 0], "int64"), "LENGTHS": [2]},
+        {"output": [[0.0, 2.65625, 5.3125, 7.96875]]})
 
 
 class SparseLengthsMeanFused8BitRowwise(QuantizedBag):
     """SparseLengthsMean over fused rows of 8 bits."""
 
     kernel = fused_bag(8, mean=True)
+    example = Example(
+        {"DATA": Tensor([[0, 85, 170, 255, 0, 0, 128, 60, 0, 0, 0, 0]], "uint8"),
+         "INDICES": Tensor([0, 0], "int64"), "LENGTHS": [2]},
+        {"output": [[0.0, 1.32812, 2.65625, 3.98438]]})
 
 
 class SparseLengthsWeightedSumFused8BitRowwise(WeightedQuantizedBag):
     """SparseLengthsWeightedSum over fused rows of 8 bits."""
 
     kernel = weighted_fused_bag(8)
+    example = Example(
+        {"DATA": Tensor([[0, 85, 170, 255, 0, 0, 128, 60, 0, 0, 0, 0]], "uint8"), "WEIGHTS": [0.5, 1.0],
+         "INDICES": Tensor([0, 0], "int64"), "LENGTHS": [2]},
+        {"output": [[0.0, 1.99219, 3.98438, 5.97656]]},
+        wrt=())
 
 
 class SparseLengthsSum8BitRowwiseSparse(PrunedBag):
     """SparseLengthsSum over fused rows of 8 bits of a pruned table; pruned rows add nothing."""
 
     kernel = pruned_bag(8)
+    example = Example(
+        {"DATA": Tensor([[0, 85, 170, 255, 0, 0, 128, 60, 0, 0, 0, 0]], "uint8"),
+         "INDICES": Tensor([0, 0], "int64"), "LENGTHS": [2], "COMPRESSED_INDICES_MAPPING": [0]},
+        {"output": [[0.0, 2.65625, 5.3125, 7.96875]]})
 
 
 class SparseLengthsMean8BitRowwiseSparse(PrunedBag):
     """SparseLengthsMean over fused rows of 8 bits of a pruned table; pruned rows add nothing."""
 
     kernel = pruned_bag(8, mean=True)
+    example = Example(
+        {"DATA": Tensor([[0, 85, 170, 255, 0, 0, 128, 60, 0, 0, 0, 0]], "uint8"),
+         "INDICES": Tensor([0, 0], "int64"), "LENGTHS": [2], "COMPRESSED_INDICES_MAPPING": [0]},
+        {"output": [[0.0, 1.32812, 2.65625, 3.98438]]})
 
 
 class SparseLengthsWeightedSum8BitRowwiseSparse(WeightedPrunedBag):
     """SparseLengthsWeightedSum over fused rows of 8 bits of a pruned table; pruned rows add nothing."""
 
     kernel = weighted_pruned_bag(8)
+    example = Example(
+        {"DATA": Tensor([[0, 85, 170, 255, 0, 0, 128, 60, 0, 0, 0, 0]], "uint8"), "WEIGHTS": [0.5, 1.0],
+         "INDICES": Tensor([0, 0], "int64"), "LENGTHS": [2], "COMPRESSED_INDICES_MAPPING": [0]},
+        {"output": [[0.0, 1.99219, 3.98438, 5.97656]]},
+        wrt=())
 
 
 # ---- fused rows of 4 bits
@@ -181,36 +208,60 @@ class SparseLengthsSumFused4BitRowwise(QuantizedBag):
     """SparseLengthsSum over fused rows of 4 bits."""
 
     kernel = fused_bag(4)
+    example = Example(
+        {"DATA": Tensor([[80, 250, 0, 52, 0, 56]], "uint8"), "INDICES": Tensor([0, 0], "int64"), "LENGTHS": [2]},
+        {"output": [[1.0, 3.5, 6.0, 8.5]]})
 
 
 class SparseLengthsMeanFused4BitRowwise(QuantizedBag):
     """SparseLengthsMean over fused rows of 4 bits."""
 
     kernel = fused_bag(4, mean=True)
+    example = Example(
+        {"DATA": Tensor([[80, 250, 0, 52, 0, 56]], "uint8"), "INDICES": Tensor([0, 0], "int64"), "LENGTHS": [2]},
+        {"output": [[0.5, 1.75, 3.0, 4.25]]})
 
 
 class SparseLengthsWeightedSumFused4BitRowwise(WeightedQuantizedBag):
     """SparseLengthsWeightedSum over fused rows of 4 bits."""
 
     kernel = weighted_fused_bag(4)
+    example = Example(
+        {"DATA": Tensor([[80, 250, 0, 52, 0, 56]], "uint8"), "WEIGHTS": [0.5, 1.0],
+         "INDICES": Tensor([0, 0], "int64"), "LENGTHS": [2]},
+        {"output": [[0.75, 2.625, 4.5, 6.375]]},
+        wrt=())
 
 
 class SparseLengthsSum4BitRowwiseSparse(PrunedBag):
     """SparseLengthsSum over fused rows of 4 bits of a pruned table; pruned rows add nothing."""
 
     kernel = pruned_bag(4)
+    example = Example(
+        {"DATA": Tensor([[80, 250, 0, 52, 0, 56]], "uint8"), "INDICES": Tensor([0, 0], "int64"), "LENGTHS": [2],
+         "COMPRESSED_INDICES_MAPPING": [0]},
+        {"output": [[1.0, 3.5, 6.0, 8.5]]})
 
 
 class SparseLengthsMean4BitRowwiseSparse(PrunedBag):
     """SparseLengthsMean over fused rows of 4 bits of a pruned table; pruned rows add nothing."""
 
     kernel = pruned_bag(4, mean=True)
+    example = Example(
+        {"DATA": Tensor([[80, 250, 0, 52, 0, 56]], "uint8"), "INDICES": Tensor([0, 0], "int64"), "LENGTHS": [2],
+         "COMPRESSED_INDICES_MAPPING": [0]},
+        {"output": [[0.5, 1.75, 3.0, 4.25]]})
 
 
 class SparseLengthsWeightedSum4BitRowwiseSparse(WeightedPrunedBag):
     """SparseLengthsWeightedSum over fused rows of 4 bits of a pruned table; pruned rows add nothing."""
 
     kernel = weighted_pruned_bag(4)
+    example = Example(
+        {"DATA": Tensor([[80, 250, 0, 52, 0, 56]], "uint8"), "WEIGHTS": [0.5, 1.0],
+         "INDICES": Tensor([0, 0], "int64"), "LENGTHS": [2], "COMPRESSED_INDICES_MAPPING": [0]},
+        {"output": [[0.75, 2.625, 4.5, 6.375]]},
+        wrt=())
 
 
 # ---- fused rows of 2 bits
@@ -220,36 +271,60 @@ class SparseLengthsSumFused2BitRowwise(QuantizedBag):
     """SparseLengthsSum over fused rows of 2 bits."""
 
     kernel = fused_bag(2)
+    example = Example(
+        {"DATA": Tensor([[228, 0, 52, 0, 56]], "uint8"), "INDICES": Tensor([0, 0], "int64"), "LENGTHS": [2]},
+        {"output": [[1.0, 1.5, 2.0, 2.5]]})
 
 
 class SparseLengthsMeanFused2BitRowwise(QuantizedBag):
     """SparseLengthsMean over fused rows of 2 bits."""
 
     kernel = fused_bag(2, mean=True)
+    example = Example(
+        {"DATA": Tensor([[228, 0, 52, 0, 56]], "uint8"), "INDICES": Tensor([0, 0], "int64"), "LENGTHS": [2]},
+        {"output": [[0.5, 0.75, 1.0, 1.25]]})
 
 
 class SparseLengthsWeightedSumFused2BitRowwise(WeightedQuantizedBag):
     """SparseLengthsWeightedSum over fused rows of 2 bits."""
 
     kernel = weighted_fused_bag(2)
+    example = Example(
+        {"DATA": Tensor([[228, 0, 52, 0, 56]], "uint8"), "WEIGHTS": [0.5, 1.0], "INDICES": Tensor([0, 0], "int64"),
+         "LENGTHS": [2]},
+        {"output": [[0.75, 1.125, 1.5, 1.875]]},
+        wrt=())
 
 
 class SparseLengthsSum2BitRowwiseSparse(PrunedBag):
     """SparseLengthsSum over fused rows of 2 bits of a pruned table; pruned rows add nothing."""
 
     kernel = pruned_bag(2)
+    example = Example(
+        {"DATA": Tensor([[228, 0, 52, 0, 56]], "uint8"), "INDICES": Tensor([0, 0], "int64"), "LENGTHS": [2],
+         "COMPRESSED_INDICES_MAPPING": [0]},
+        {"output": [[1.0, 1.5, 2.0, 2.5]]})
 
 
 class SparseLengthsMean2BitRowwiseSparse(PrunedBag):
     """SparseLengthsMean over fused rows of 2 bits of a pruned table; pruned rows add nothing."""
 
     kernel = pruned_bag(2, mean=True)
+    example = Example(
+        {"DATA": Tensor([[228, 0, 52, 0, 56]], "uint8"), "INDICES": Tensor([0, 0], "int64"), "LENGTHS": [2],
+         "COMPRESSED_INDICES_MAPPING": [0]},
+        {"output": [[0.5, 0.75, 1.0, 1.25]]})
 
 
 class SparseLengthsWeightedSum2BitRowwiseSparse(WeightedPrunedBag):
     """SparseLengthsWeightedSum over fused rows of 2 bits of a pruned table; pruned rows add nothing."""
 
     kernel = weighted_pruned_bag(2)
+    example = Example(
+        {"DATA": Tensor([[228, 0, 52, 0, 56]], "uint8"), "WEIGHTS": [0.5, 1.0], "INDICES": Tensor([0, 0], "int64"),
+         "LENGTHS": [2], "COMPRESSED_INDICES_MAPPING": [0]},
+        {"output": [[0.75, 1.125, 1.5, 1.875]]},
+        wrt=())
 
 
 # ---- rows of 8 bits with scale and bias beside them
@@ -260,6 +335,10 @@ class SparseLengthsSum8BitsRowwise(QuantizedBag):
 
     inputs = [In("DATA", "(D, ...) uint8"), INDICES, LENGTHS, SCALE_BIAS]
     kernel = bag_beside(mean=False)
+    example = Example(
+        {"DATA": Tensor([[0, 255]], "uint8"), "INDICES": Tensor([0, 0], "int64"), "LENGTHS": [2],
+         "scale_bias": [[0.5, 1.0]]},
+        {"output": [[2.0, 257.0]]})
 
 
 class SparseLengthsMean8BitsRowwise(QuantizedBag):
@@ -267,6 +346,10 @@ class SparseLengthsMean8BitsRowwise(QuantizedBag):
 
     inputs = [In("DATA", "(D, ...) uint8"), INDICES, LENGTHS, SCALE_BIAS]
     kernel = bag_beside(mean=True)
+    example = Example(
+        {"DATA": Tensor([[0, 255]], "uint8"), "INDICES": Tensor([0, 0], "int64"), "LENGTHS": [2],
+         "scale_bias": [[0.5, 1.0]]},
+        {"output": [[1.0, 128.5]]})
 
 
 class SparseLengthsWeightedSum8BitsRowwise(QuantizedBag):
@@ -275,6 +358,10 @@ class SparseLengthsWeightedSum8BitsRowwise(QuantizedBag):
     inputs = [In("DATA", "(D, ...) uint8"), In("SCALARS", "(N,)"), INDICES, LENGTHS, SCALE_BIAS]
     shape = bags(lengths=3)
     kernel = weighted_bag_beside(mean=False)
+    example = Example(
+        {"DATA": Tensor([[0, 255]], "uint8"), "SCALARS": [0.5, 1.0], "INDICES": Tensor([0, 0], "int64"),
+         "LENGTHS": [2], "scale_bias": [[0.5, 1.0]]},
+        {"output": [[1.5, 192.75]]})
 
 
 class SparseLengthsWeightedMean8BitsRowwise(QuantizedBag):
@@ -283,6 +370,10 @@ class SparseLengthsWeightedMean8BitsRowwise(QuantizedBag):
     inputs = [In("DATA", "(D, ...) uint8"), In("SCALARS", "(N,)"), INDICES, LENGTHS, SCALE_BIAS]
     shape = bags(lengths=3)
     kernel = weighted_bag_beside(mean=True)
+    example = Example(
+        {"DATA": Tensor([[0, 255]], "uint8"), "SCALARS": [0.5, 1.0], "INDICES": Tensor([0, 0], "int64"),
+         "LENGTHS": [2], "scale_bias": [[0.5, 1.0]]},
+        {"output": [[0.75, 96.375]]})
 
 
 # ---- lookups
@@ -294,6 +385,9 @@ class GatherFused8BitRowwise(Operator):
     inputs = [FUSED_TABLE, In("INDICES", "int, any shape")]
     outputs = [Out("OUTPUT", "(number of indices, D) float32", differentiable=False)]
     host = True
+    example = Example(
+        {"DATA": Tensor([[0, 85, 170, 255, 0, 0, 128, 60, 0, 0, 0, 0]], "uint8"), "INDICES": [0]},
+        {"OUTPUT": [[0.0, 1.32812, 2.65625, 3.98438]]})
 
     def shape(DATA: TensorType, INDICES: TensorType) -> TensorType:
         width = None if not DATA.dims or DATA.dims[-1] is None else DATA.dims[-1] - 8
@@ -314,6 +408,9 @@ class SparseLengthsSumSparseLookup(Operator):
     ]
     gradient = no_gradient
     host = True
+    example = Example(
+        {"INDICES": Tensor([0, 1], "int64"), "LENGTHS": [2], "COMPRESSED_INDICES_MAPPING": [1, -1]},
+        {"output_indices": Tensor([1], "int64"), "output_lengths": [1]})
 
     def shape(INDICES: TensorType, LENGTHS: TensorType, *others: TensorType) -> tuple[TensorType, ...]:
         return INDICES.with_dims((None,)), LENGTHS, TensorType("float32", (None,))
@@ -337,6 +434,7 @@ class QuantDecode(Operator):
     outputs = [Out("decoded", "like codes, float", variadic=True)]
     num_inputs = between(0, None)
     num_outputs = between(0, None)
+    example = Example({"codebook": [0.5, 1.5, 2.5], "codes": Tensor([0, 2], "uint8")}, {"decoded0": [0.5, 2.5]}, wrt=())
 
     def num_inputs_outputs(inputs: int, outputs: int) -> bool:
         return inputs > 1 and inputs == outputs + 1
@@ -361,6 +459,10 @@ class QuantDecodeGradient(Operator):
     shape = same_as(0)
     num_inputs = Arity(3, None, lambda count: count % 2 == 1, "one and then pairs")
     internal = True
+    example = Example(
+        {"codebook": [0.5, 1.5, 2.5], "codes_and_gradients0": Tensor([0, 2], "uint8"),
+         "codes_and_gradients1": [1.0, 0.5]},
+        {"dcodebook": [1.0, 0.0, 0.5]})
 
     def kernel(xp: Any, codebook: Any, *others: Any) -> Any:
         half = len(others) // 2

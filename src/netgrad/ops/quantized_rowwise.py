@@ -7,6 +7,7 @@ from typing import Any
 
 from netgrad.graph.arguments import Bool, Float, Int, Ints
 from netgrad.graph.declaration import In, Operator, Out
+from netgrad.graph.example import Example, Tensor
 from netgrad.graph.rules import no_gradient
 from netgrad.graph.shapes import ShapeFunction, TensorType
 from netgrad.ops._quantized_rows import (
@@ -97,6 +98,9 @@ class FloatToFused8BitRowwiseQuantized(ToFused):
 
     shape = last_axis("uint8", lambda d: d + 8)
     kernel = to_8(half_scale=False)
+    example = Example(
+        {"input": [[0.0, 1.0, 2.0, 3.0]]},
+        {"output": Tensor([[0, 85, 170, 255, 193, 192, 64, 60, 0, 0, 0, 0]], "uint8")})
 
 
 class FloatToFused8BitRowwiseQuantizedHalfScaleBias(ToFused):
@@ -104,6 +108,7 @@ class FloatToFused8BitRowwiseQuantizedHalfScaleBias(ToFused):
 
     shape = last_axis("uint8", lambda d: d + 4)
     kernel = to_8(half_scale=True)
+    example = Example({"input": [[0.0, 1.0, 2.0, 3.0]]}, {"output": Tensor([[0, 85, 170, 255, 6, 34, 0, 0]], "uint8")})
 
 
 class HalfFloatToFused8BitRowwiseQuantized(ToFused):
@@ -112,6 +117,9 @@ class HalfFloatToFused8BitRowwiseQuantized(ToFused):
     inputs = [HALVES]
     shape = last_axis("uint8", lambda d: d + 8)
     kernel = to_8(half_scale=False)
+    example = Example(
+        {"input": Tensor([[0.0, 1.0, 2.0, 3.0]], "float16")},
+        {"output": Tensor([[0, 85, 170, 255, 193, 192, 64, 60, 0, 0, 0, 0]], "uint8")})
 
 
 class HalfFloatToFused8BitRowwiseQuantizedHalfScaleBias(ToFused):
@@ -120,6 +128,9 @@ class HalfFloatToFused8BitRowwiseQuantizedHalfScaleBias(ToFused):
     inputs = [HALVES]
     shape = last_axis("uint8", lambda d: d + 4)
     kernel = to_8(half_scale=True)
+    example = Example(
+        {"input": Tensor([[0.0, 1.0, 2.0, 3.0]], "float16")},
+        {"output": Tensor([[0, 85, 170, 255, 6, 34, 0, 0]], "uint8")})
 
 
 class Fused8BitRowwiseQuantizedToFloat(FromFused):
@@ -127,6 +138,9 @@ class Fused8BitRowwiseQuantizedToFloat(FromFused):
 
     shape = last_axis("float32", lambda d: d - 8)
     kernel = to_floats(8, half_scale=False, dtype="float32")
+    example = Example(
+        {"scale_bias_quantized_input": Tensor([[0, 85, 170, 255, 0, 0, 128, 60, 0, 0, 0, 0]], "uint8")},
+        {"float_output": [[0.0, 1.32812, 2.65625, 3.98438]]})
 
 
 class Fused8BitRowwiseQuantizedToHalfFloat(FromFused):
@@ -135,6 +149,9 @@ class Fused8BitRowwiseQuantizedToHalfFloat(FromFused):
     outputs = [HALF_OUT]
     shape = last_axis("float16", lambda d: d - 8)
     kernel = to_floats(8, half_scale=False, dtype="float16")
+    example = Example(
+        {"scale_bias_quantized_input": Tensor([[0, 85, 170, 255, 0, 0, 128, 60, 0, 0, 0, 0]], "uint8")},
+        {"float16_output": Tensor([[0.0, 1.32812, 2.65625, 3.98438]], "float16")})
 
 
 class Fused8BitRowwiseQuantizedHalfScaleBiasToFloat(FromFused):
@@ -142,6 +159,9 @@ class Fused8BitRowwiseQuantizedHalfScaleBiasToFloat(FromFused):
 
     shape = last_axis("float32", lambda d: d - 4)
     kernel = to_floats(8, half_scale=True, dtype="float32")
+    example = Example(
+        {"scale_bias_quantized_input": Tensor([[0, 85, 170, 255, 0, 36, 0, 0]], "uint8")},
+        {"float_output": [[0.0, 1.32812, 2.65625, 3.98438]]})
 
 
 class Fused8BitRowwiseQuantizedHalfScaleBiasToHalfFloat(FromFused):
@@ -149,6 +169,9 @@ class Fused8BitRowwiseQuantizedHalfScaleBiasToHalfFloat(FromFused):
 
     shape = last_axis("float32", lambda d: d - 4)
     kernel = to_floats(8, half_scale=True, dtype="float32")
+    example = Example(
+        {"scale_bias_quantized_input": Tensor([[0, 85, 170, 255, 0, 36, 0, 0]], "uint8")},
+        {"float_output": [[0.0, 1.32812, 2.65625, 3.98438]]})
 
 
 # ---- 4 and 2 bits
@@ -159,6 +182,7 @@ class FloatToFused4BitRowwiseQuantized(ToFused):
 
     shape = last_axis("uint8", lambda d: -(-d // 2) + 4)
     kernel = to_few(4)
+    example = Example({"input": [[0.0, 1.0, 2.0, 3.0]]}, {"output": Tensor([[80, 250, 102, 50, 0, 0]], "uint8")})
 
 
 class FloatToFused4BitFakeRowwiseQuantized(ToFused):
@@ -166,6 +190,9 @@ class FloatToFused4BitFakeRowwiseQuantized(ToFused):
 
     shape = last_axis("uint8", lambda d: d + 8)
     kernel = to_few(4, fake=True)
+    example = Example(
+        {"input": [[0.0, 1.0, 2.0, 3.0]]},
+        {"output": Tensor([[0, 5, 10, 15, 0, 192, 76, 62, 0, 0, 0, 0]], "uint8")})
 
 
 class HalfToFused4BitRowwiseQuantized(ToFused):
@@ -174,6 +201,9 @@ class HalfToFused4BitRowwiseQuantized(ToFused):
     inputs = [HALVES]
     shape = last_axis("uint8", lambda d: -(-d // 2) + 4)
     kernel = to_few(4)
+    example = Example(
+        {"input": Tensor([[0.0, 1.0, 2.0, 3.0]], "float16")},
+        {"output": Tensor([[80, 250, 102, 50, 0, 0]], "uint8")})
 
 
 class HalfToFused4BitFakeRowwiseQuantized(ToFused):
@@ -182,6 +212,9 @@ class HalfToFused4BitFakeRowwiseQuantized(ToFused):
     inputs = [HALVES]
     shape = last_axis("uint8", lambda d: d + 8)
     kernel = to_few(4, fake=True)
+    example = Example(
+        {"input": Tensor([[0.0, 1.0, 2.0, 3.0]], "float16")},
+        {"output": Tensor([[0, 5, 10, 15, 0, 192, 76, 62, 0, 0, 0, 0]], "uint8")})
 
 
 class Fused4BitRowwiseQuantizedToFloat(FromFused):
@@ -189,6 +222,9 @@ class Fused4BitRowwiseQuantizedToFloat(FromFused):
 
     shape = last_axis("float32", lambda d: (d - 4) * 2)
     kernel = to_floats(4, half_scale=True, dtype="float32")
+    example = Example(
+        {"scale_bias_quantized_input": Tensor([[80, 250, 0, 52, 0, 56]], "uint8")},
+        {"float_output": [[0.5, 1.75, 3.0, 4.25]]})
 
 
 class Fused4BitRowwiseQuantizedToHalf(FromFused):
@@ -197,6 +233,9 @@ class Fused4BitRowwiseQuantizedToHalf(FromFused):
     outputs = [HALF_OUT]
     shape = last_axis("float16", lambda d: (d - 4) * 2)
     kernel = to_floats(4, half_scale=True, dtype="float16")
+    example = Example(
+        {"scale_bias_quantized_input": Tensor([[80, 250, 0, 52, 0, 56]], "uint8")},
+        {"float16_output": Tensor([[0.5, 1.75, 3.0, 4.25]], "float16")})
 
 
 class FloatToFused2BitRowwiseQuantized(ToFused):
@@ -204,6 +243,7 @@ class FloatToFused2BitRowwiseQuantized(ToFused):
 
     shape = last_axis("uint8", lambda d: -(-d // 4) + 4)
     kernel = to_few(2)
+    example = Example({"input": [[0.0, 1.0, 2.0, 3.0]]}, {"output": Tensor([[228, 0, 60, 0, 0]], "uint8")})
 
 
 class FloatToFused2BitFakeRowwiseQuantized(ToFused):
@@ -211,6 +251,9 @@ class FloatToFused2BitFakeRowwiseQuantized(ToFused):
 
     shape = last_axis("uint8", lambda d: d + 8)
     kernel = to_few(2, fake=True)
+    example = Example(
+        {"input": [[0.0, 1.0, 2.0, 3.0]]},
+        {"output": Tensor([[0, 1, 2, 3, 0, 0, 128, 63, 0, 0, 0, 0]], "uint8")})
 
 
 class HalfToFused2BitRowwiseQuantized(ToFused):
@@ -219,6 +262,9 @@ class HalfToFused2BitRowwiseQuantized(ToFused):
     inputs = [HALVES]
     shape = last_axis("uint8", lambda d: -(-d // 4) + 4)
     kernel = to_few(2)
+    example = Example(
+        {"input": Tensor([[0.0, 1.0, 2.0, 3.0]], "float16")},
+        {"output": Tensor([[228, 0, 60, 0, 0]], "uint8")})
 
 
 class HalfToFused2BitFakeRowwiseQuantized(ToFused):
@@ -227,6 +273,9 @@ class HalfToFused2BitFakeRowwiseQuantized(ToFused):
     inputs = [HALVES]
     shape = last_axis("uint8", lambda d: d + 8)
     kernel = to_few(2, fake=True)
+    example = Example(
+        {"input": Tensor([[0.0, 1.0, 2.0, 3.0]], "float16")},
+        {"output": Tensor([[0, 1, 2, 3, 0, 0, 128, 63, 0, 0, 0, 0]], "uint8")})
 
 
 class Fused2BitRowwiseQuantizedToFloat(FromFused):
@@ -234,6 +283,9 @@ class Fused2BitRowwiseQuantizedToFloat(FromFused):
 
     shape = last_axis("float32", lambda d: (d - 4) * 4)
     kernel = to_floats(2, half_scale=True, dtype="float32")
+    example = Example(
+        {"scale_bias_quantized_input": Tensor([[228, 0, 52, 0, 56]], "uint8")},
+        {"float_output": [[0.5, 0.75, 1.0, 1.25]]})
 
 
 class Fused2BitRowwiseQuantizedToHalf(FromFused):
@@ -242,6 +294,9 @@ class Fused2BitRowwiseQuantizedToHalf(FromFused):
     outputs = [HALF_OUT]
     shape = last_axis("float16", lambda d: (d - 4) * 4)
     kernel = to_floats(2, half_scale=True, dtype="float16")
+    example = Example(
+        {"scale_bias_quantized_input": Tensor([[228, 0, 52, 0, 56]], "uint8")},
+        {"float16_output": Tensor([[0.5, 0.75, 1.0, 1.25]], "float16")})
 
 
 # ---- other formats
@@ -287,6 +342,9 @@ class FloatToRowwiseQuantized8Bits(Operator):
                Out("scale_bias", "(N, 2) float32", differentiable=False)]
     gradient = no_gradient
     host = True
+    example = Example(
+        {"input": [[0.0, 1.0]]},
+        {"quantized_input": Tensor([[0, 255]], "uint8"), "scale_bias": [[0.00392157, 0.0]]})
 
     def shape(input: TensorType) -> tuple[TensorType, ...]:
         return input.with_dtype("uint8"), TensorType("float32", (rows_of(input), 2))
@@ -304,6 +362,9 @@ class Rowwise8BitQuantizedToFloat(Operator):
     outputs = [Out("output", "(N, ...) float32", differentiable=False)]
     gradient = no_gradient
     host = True
+    example = Example(
+        {"quantized_input": Tensor([[0, 255]], "uint8"), "scale_bias": [[0.5, 1.0]]},
+        {"output": [[1.0, 128.5]]})
 
     def shape(quantized_input: TensorType, scale_bias: TensorType) -> TensorType:
         return quantized_input.with_dtype("float32")

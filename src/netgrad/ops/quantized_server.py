@@ -10,6 +10,7 @@ from typing import Any
 
 from netgrad.graph.arguments import Float, Int, Str
 from netgrad.graph.declaration import In, Operator, Out, counts
+from netgrad.graph.example import Example
 from netgrad.graph.shapes import same_as
 from netgrad.ops.quantized_int8 import SCALE, WINDOW
 
@@ -42,6 +43,7 @@ class SumRelu(Operator):
     outputs = [Out("sum", "like data", differentiable=False)]
     inplace = {(0, 0)}
     shape = same_as(0)
+    example = Example({"data0": [1.0, -5.0], "data1": [3.0, 2.0]}, {"sum": [4.0, 0.0]})
 
     def kernel(xp: Any, *data: Any) -> Any:
         total = data[0]

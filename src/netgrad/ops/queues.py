@@ -9,6 +9,7 @@ from typing import Any
 
 from netgrad.graph.arguments import Bool, Float, Floats, Int, Strs
 from netgrad.graph.declaration import In, Operator, Out, between
+from netgrad.graph.example import Example, Step
 from netgrad.graph.rules import no_gradient
 from netgrad.ops._axes import side_by_side
 
@@ -73,6 +74,7 @@ class CreateBlobsQueue(_Queue):
         Bool("enforce_unique_name", False, "no other blob may have the name"),
         Strs("field_names", (), "one per blob; for statistics"),
     ]
+    example = Example({}, {"queue": None}, {"capacity": 2, "num_blobs": 1})
 
     def kernel(xp: Any, *, capacity: int, num_blobs: int, enforce_unique_name: bool, op: Any) -> Any:
         if enforce_unique_name and isinstance(op.workspace.values.get(op.outputs[0]), BlobsQueue):
@@ -90,6 +92,11 @@ class EnqueueBlobs(_Queue):
     outputs = [Out("blobs", "the inputs", variadic=True)]
     num_inputs_outputs = staticmethod(lambda inputs, outputs: inputs == outputs + 1)
     inplace_required = side_by_side(1)
+    example = Example(
+        {"x": [1.0]},
+        {"x": None},
+        before=(Step("CreateBlobsQueue", outputs=("queue",), arguments={"capacity": 2, "num_blobs": 1}),),
+        inputs=("queue", "x"))
 
     def kernel(xp: Any, queue: BlobsQueue, *blobs: Any) -> Any:
         if not queue.put([blobs]):
@@ -104,6 +111,11 @@ class SafeEnqueueBlobs(_Queue):
     outputs = [Out("blobs", "the inputs", variadic=True), Out("status", "a scalar bool: was it closed?")]
     num_inputs_outputs = staticmethod(lambda inputs, outputs: inputs == outputs)
     inplace_required = side_by_side(1)
+    example = Example(
+        {"x": [1.0]},
+        {"x": None, "status": False},
+        before=(Step("CreateBlobsQueue", outputs=("queue",), arguments={"capacity": 2, "num_blobs": 1}),),
+        inputs=("queue", "x"))
 
     def kernel(xp: Any, queue: BlobsQueue, *blobs: Any) -> Any:
         return (*blobs, xp.asarray(not queue.put([blobs]), dtype=xp.bool))
@@ -115,6 +127,13 @@ class DequeueBlobs(_Queue):
     inputs = [_QUEUE]
     outputs = [Out("blobs", "the record", variadic=True)]
     arguments = [Float("timeout_secs", 0.0, "0: for ever")]
+    example = Example(
+        {},
+        {"y": [1.0, 2.0]},
+        before=(Step("CreateBlobsQueue", outputs=("queue",), arguments={"capacity": 2, "num_blobs": 1}),
+         Step("GivenTensorFill", outputs=("x",), arguments={"shape": [2], "values": [1.0, 2.0]}),
+         Step("EnqueueBlobs", ("queue", "x"), ("x",))),
+        inputs=("queue",))
 
     def kernel(xp: Any, queue: BlobsQueue, *, timeout_secs: float) -> Any:
         records = queue.take(1, timeout_secs)
@@ -134,6 +153,13 @@ class SafeDequeueBlobs(_Queue):
     outputs = [Out("blobs", "the record", variadic=True), Out("status", "a scalar bool: is it closed and empty?")]
     num_outputs = between(2, None)
     arguments = [Int("num_records", 1, "records to join along the first axis")]
+    example = Example(
+        {},
+        {"y": [1.0, 2.0], "status": False},
+        before=(Step("CreateBlobsQueue", outputs=("queue",), arguments={"capacity": 2, "num_blobs": 1}),
+         Step("GivenTensorFill", outputs=("x",), arguments={"shape": [2], "values": [1.0, 2.0]}),
+         Step("EnqueueBlobs", ("queue", "x"), ("x",))),
+        inputs=("queue",))
 
     def kernel(xp: Any, queue: BlobsQueue, *, num_records: int, op: Any) -> Any:
         records: list[tuple[Any, ...]] = []
@@ -159,6 +185,14 @@ class WeightedSampleDequeueBlobs(_Queue):
         Floats("weights", (), "one per queue"), Int("table_idx_blob", -1, "which output takes the number of the queue"),
     ]
     effects = {"state", "random"}
+    example = Example(
+        {},
+        {"y": [1.0, 2.0], "status": False},
+        {"weights": [1.0]},
+        before=(Step("CreateBlobsQueue", outputs=("queue",), arguments={"capacity": 2, "num_blobs": 1}),
+         Step("GivenTensorFill", outputs=("x",), arguments={"shape": [2], "values": [1.0, 2.0]}),
+         Step("EnqueueBlobs", ("queue", "x"), ("x",))),
+        inputs=("queue",))
 
     def kernel(xp: Any, *queues: BlobsQueue, weights: Any, table_idx_blob: int, op: Any) -> Any:
         if len(weights) != len(queues) or min(weights) < 0 or not sum(weights):
@@ -185,6 +219,11 @@ class CloseBlobsQueue(_Queue):
     """Ends a queue: nothing more comes in, what is in it may be taken."""
 
     inputs = [_QUEUE]
+    example = Example(
+        {},
+        {},
+        before=(Step("CreateBlobsQueue", outputs=("queue",), arguments={"capacity": 2, "num_blobs": 1}),),
+        inputs=("queue",))
 
     def kernel(xp: Any, queue: BlobsQueue) -> Any:
         queue.close()
@@ -196,6 +235,7 @@ class CreateRebatchingQueue(_Queue):
 
     outputs = [Out("queue", "opaque")]
     arguments = [Int("num_blobs", 1, "of an example"), Int("capacity", 1, "most examples in it")]
+    example = Example({}, {"queue": None}, {"capacity": 4, "num_blobs": 1})
 
     def kernel(xp: Any, *, num_blobs: int, capacity: int) -> Any:
         return BlobsQueue(capacity, num_blobs)
@@ -206,6 +246,11 @@ class EnqueueRebatchingQueue(_Queue):
 
     inputs = [_QUEUE, In("tensors", "the example, or a row for each", variadic=True)]
     arguments = [Bool("enqueue_batch", False)]
+    example = Example(
+        {"x": [1.0]},
+        {},
+        before=(Step("CreateRebatchingQueue", outputs=("queue",), arguments={"capacity": 4, "num_blobs": 1}),),
+        inputs=("queue", "x"))
 
     def kernel(xp: Any, queue: BlobsQueue, *tensors: Any, enqueue_batch: bool) -> Any:
         if enqueue_batch and (any(t.ndim == 0 for t in tensors) or len({t.shape[0] for t in tensors}) > 1):
@@ -222,6 +267,14 @@ class DequeueRebatchingQueue(_Queue):
     inputs = [_QUEUE]
     outputs = [Out("tensors", "(examples, ...)", variadic=True)]
     arguments = [Int("num_elements", 1)]
+    example = Example(
+        {},
+        {"y": [1.0, 2.0]},
+        {"num_elements": 2},
+        before=(Step("CreateRebatchingQueue", outputs=("queue",), arguments={"capacity": 4, "num_blobs": 1}),
+         Step("GivenTensorFill", outputs=("x",), arguments={"shape": [2], "values": [1.0, 2.0]}),
+         Step("EnqueueRebatchingQueue", ("queue", "x"), arguments={"enqueue_batch": 1})),
+        inputs=("queue",))
 
     def kernel(xp: Any, queue: BlobsQueue, *, num_elements: int) -> Any:
         examples: list[tuple[Any, ...]] = []
@@ -239,6 +292,11 @@ class CloseRebatchingQueue(_Queue):
     """Ends a queue of examples."""
 
     inputs = [_QUEUE]
+    example = Example(
+        {},
+        {},
+        before=(Step("CreateRebatchingQueue", outputs=("queue",), arguments={"capacity": 4, "num_blobs": 1}),),
+        inputs=("queue",))
 
     def kernel(xp: Any, queue: BlobsQueue) -> Any:
         queue.close()

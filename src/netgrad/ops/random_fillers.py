@@ -7,6 +7,7 @@ from typing import Any
 
 from netgrad.graph.arguments import DType, Float, Int
 from netgrad.graph.declaration import In, Operator, Out, counts
+from netgrad.graph.example import Example
 from netgrad.graph.rules import forbidden, no_gradient
 from netgrad.graph.shapes import TensorType, data_dependent
 from netgrad.ops._arrays import product
@@ -36,6 +37,7 @@ class GaussianFill(_RandomFiller):
     """Normally distributed numbers."""
 
     arguments = [*SHAPE_ARGUMENTS, Float("mean", 0.0), Float("std", 1.0, "standard deviation")]
+    example = Example({}, {"output": TensorType("float32", (2, 3))}, {"shape": [2, 3]})
 
     def kernel(xp: Any, input: Any = None, *, wanted: Any, extra_shape: Any, input_as_shape: bool, mean: float,
                std: float, op: Any) -> Any:
@@ -58,6 +60,8 @@ class XavierFill(_RandomFiller):
     Source: Glorot and Bengio 2010, Understanding the difficulty of training deep feedforward neural networks.
     """
 
+    example = Example({}, {"output": TensorType("float32", (2, 3))}, {"shape": [2, 3]})
+
     def kernel(xp: Any, input: Any = None, *, wanted: Any, extra_shape: Any, input_as_shape: bool, op: Any) -> Any:
         dims = filled_shape(xp, input, wanted, extra_shape, input_as_shape)
         scale = (3 / _fan(dims, 0)) ** 0.5
@@ -69,6 +73,8 @@ class MSRAFill(_RandomFiller):
 
     Source: He et al. 2015, https://arxiv.org/abs/1502.01852.
     """
+
+    example = Example({}, {"output": TensorType("float32", (2, 3))}, {"shape": [2, 3]})
 
     def kernel(xp: Any, input: Any = None, *, wanted: Any, extra_shape: Any, input_as_shape: bool, op: Any) -> Any:
         dims = filled_shape(xp, input, wanted, extra_shape, input_as_shape)
@@ -109,6 +115,7 @@ class UniformFill(_RandomFiller):
     arguments = [*SHAPE_ARGUMENTS, Float("min", None, "0 unless given", as_="low"),
                  Float("max", None, "1 unless given", as_="high")]
     kernel = _uniform_kernel(whole=False)
+    example = Example({}, {"output": TensorType("float32", (2, 3))}, {"shape": [2, 3]})
 
     def shape(*types: TensorType, wanted: Any, extra_shape: Any, input_as_shape: bool, **_: Any) -> TensorType:
         return filled_type("float32", types[:1], wanted, extra_shape, input_as_shape)
@@ -123,6 +130,7 @@ class UniformIntFill(_RandomFiller):
     arguments = [*SHAPE_ARGUMENTS, Int("min", None, "0 unless given", as_="low"),
                  Int("max", None, "1 unless given", as_="high")]
     kernel = _uniform_kernel(whole=True)
+    example = Example({}, {"output": TensorType("int32", (2,))}, {"shape": [2], "min": 0, "max": 5})
 
     def shape(*types: TensorType, wanted: Any, extra_shape: Any, input_as_shape: bool, **_: Any) -> TensorType:
         return filled_type("int32", types[:1], wanted, extra_shape, input_as_shape)
@@ -138,6 +146,7 @@ class UniqueUniformFill(_RandomFiller):
     outputs = [Out("output", "int32 or int64")]
     arguments = [*SHAPE_ARGUMENTS, DType("dtype", caffe2_pb2.TensorProto.INT32, "INT32 or INT64"),
                  Int("min", None, as_="low"), Int("max", None, as_="high")]
+    example = Example({}, {"output": TensorType("int32", (3,))}, {"shape": [3], "min": 0, "max": 10})
 
     def shape(*types: TensorType, wanted: Any, extra_shape: Any, input_as_shape: bool, dtype: int,
               **_: Any) -> TensorType:
@@ -176,6 +185,7 @@ class WeightedSample(Operator):
     effects = {"random"}
     shape = data_dependent(("int32", None), (None, None))
     gradient = forbidden()
+    example = Example({"sampling_weights": [[1.0, 3.0]]}, {"sampled_indexes": TensorType("int32", (1, 1))}, wrt=())
 
     def kernel(xp: Any, weights: Any, values: Any = None, *, op: Any) -> Any:
         if weights.ndim != 2 or (values is not None and values.shape != weights.shape):
@@ -199,6 +209,7 @@ class WeightedMultiSampling(Operator):
     outputs = [Out("sampled_indexes", "int32", differentiable=False)]
     arguments = [Int("num_samples", 0, "how many, without the second input")]
     effects = {"random"}
+    example = Example({"sampling_cdf": [0.5, 1.0]}, {"sampled_indexes": TensorType("int32", (3,))}, {"num_samples": 3})
 
     def shape(cdf: TensorType, like: TensorType | None = None, *, num_samples: int) -> TensorType:
         return TensorType("int32", like.dims if like else (num_samples,))

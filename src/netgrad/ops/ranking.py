@@ -8,6 +8,7 @@ from typing import Any
 
 from netgrad.graph.arguments import Bool, Float
 from netgrad.graph.declaration import In, Operator, Out
+from netgrad.graph.example import Example
 from netgrad.graph.rules import Rule, emits
 from netgrad.graph.shapes import TensorType, same_as
 from netgrad.ops._arrays import require_shape, require_size, zeros
@@ -45,6 +46,7 @@ class PairWiseLoss(Operator):
     inputs = [In("X", "(N,) or (N, 1), float: scores"), In("label", "like X: what the order should follow"),
               In("lengths", "int: rows per session; one session unless given", optional=True)]
     outputs = [Out("Y", "one number per session")]
+    example = Example({"X": [1.0, 2.0], "label": [1.0, 0.0]}, {"Y": [1.31326]}, wrt=("X",))
 
     def shape(X: TensorType, label: TensorType, *lengths: TensorType) -> TensorType:
         return X.with_dims(lengths[0].dims if lengths else (1,))
@@ -71,6 +73,7 @@ class PairWiseLossGradient(Operator):
     outputs = [Out("dX", "like X")]
     internal = True
     shape = same_as(0)
+    example = Example({"X": [1.0, 2.0], "label": [1.0, 0.0], "dY": [1.0]}, {"dX": [-0.731059, 0.731059]})
 
     def kernel(xp: Any, X: Any, label: Any, dY: Any, lengths: Any) -> Any:
         require_size("the label", label, X.shape[0], ", one per row")
@@ -101,6 +104,10 @@ class LambdaRankNdcg(Operator):
         Bool("use_exp_gain", True, "with use_ndcg_as_loss: the gain is 2^relevance, not relevance"),
     ]
     gradient = emits("LambdaRankNdcgGradient", "I0 I2 O1 GO0", "GI0")
+    example = Example(
+        {"scores": [1.0, 2.0, 0.5], "relevance": [0.0, 1.0, 2.0], "lengths": [3]},
+        {"loss": [0.763516], "dscores": [0.0596602, 0.124667, -0.184328]},
+        wrt=())  # LambdaRank's slopes are not those of the loss
 
     def shape(scores: TensorType, relevance: TensorType, lengths: TensorType,
               **_: Any) -> tuple[TensorType, TensorType]:
@@ -141,6 +148,9 @@ class LambdaRankNdcgGradient(Operator):
     outputs = [Out("dscores", "like scores")]
     internal = True
     shape = same_as(0)
+    example = Example(
+        {"scores": [1.0, 2.0, 0.5], "lengths": [3], "saved": [0.0596602, 0.124667, -0.184328], "dloss": [1.0]},
+        {"dscores": [0.0596602, 0.124667, -0.184328]})
 
     def kernel(xp: Any, scores: Any, lengths: Any, saved: Any, dloss: Any) -> Any:
         sessions = list(_sessions(xp, lengths, scores.shape[0]))
@@ -157,6 +167,7 @@ class MarginRankingCriterion(Operator):
     arguments = [Float("margin", 1.0)]
     shape = same_as(0)
     gradient = emits("MarginRankingCriterionGradient", "I0 I1 I2 GO0", "GI0 GI1")
+    example = Example({"X1": [1.0, 2.0], "X2": [0.5, 2.5], "Y": [-1, 1]}, {"loss": [1.0, 1.0]}, {"margin": 0.5})
 
     def kernel(xp: Any, X1: Any, X2: Any, Y: Any, *, margin: float) -> Any:
         short = _shortfall(xp, X1, X2, Y, margin)
@@ -177,6 +188,10 @@ class MarginRankingCriterionGradient(Operator):
     arguments = [Float("margin", 1.0)]
     internal = True
     shape = same_as(0, 1)
+    example = Example(
+        {"X1": [1.0, 2.0], "X2": [0.5, 2.5], "Y": [-1, 1], "dloss": [1.0, 0.5]},
+        {"dX1": [1.0, -0.5], "dX2": [-1.0, 0.5]},
+        {"margin": 0.5})
 
     def kernel(xp: Any, X1: Any, X2: Any, Y: Any, dloss: Any, *, margin: float) -> Any:
         require_shape("the output's gradient", dloss, X1.shape, ", the input's")
@@ -193,6 +208,7 @@ class CosineEmbeddingCriterion(Operator):
     arguments = [Float("margin", 0.0)]
     shape = same_as(0)
     gradient = emits("CosineEmbeddingCriterionGradient", "I0 I1 GO0", "GI0")
+    example = Example({"S": [0.5, 0.3], "Y": [1, -1]}, {"loss": [0.5, 0.2]}, {"margin": 0.1})
 
     def kernel(xp: Any, S: Any, Y: Any, *, margin: float) -> Any:
         require_shape("Y", Y, S.shape, ", S's")
@@ -207,6 +223,7 @@ class CosineEmbeddingCriterionGradient(Operator):
     arguments = [Float("margin", 0.0)]
     internal = True
     shape = same_as(0)
+    example = Example({"S": [0.5, 0.3], "Y": [1, -1], "dloss": [1.0, 0.5]}, {"dS": [-1.0, 0.5]}, {"margin": 0.1})
 
     def kernel(xp: Any, S: Any, Y: Any, dloss: Any, *, margin: float) -> Any:
         require_shape("Y", Y, S.shape, ", S's")
@@ -231,6 +248,7 @@ class BernoulliJSD(Operator):
     outputs = [Out("L", "like X")]
     shape = same_as(0)
     gradient = emits("BernoulliJSDGradient", "GO0 I0 I1", "GI0")
+    example = Example({"X": [0.2, 0.6], "T": [0.3, 0.5]}, {"L": [0.00670177, 0.00505942]}, wrt=("X",))
 
     def kernel(xp: Any, X: Any, T: Any) -> Any:
         require_shape("T", T, X.shape, ", X's")
@@ -244,6 +262,7 @@ class BernoulliJSDGradient(Operator):
     outputs = [Out("dX", "like X")]
     internal = True
     shape = same_as(1)
+    example = Example({"dL": [1.0, 0.5], "X": [0.2, 0.6], "T": [0.3, 0.5]}, {"dX": [-0.143841, 0.0511986]})
 
     def kernel(xp: Any, dL: Any, X: Any, T: Any) -> Any:
         require_shape("T", T, X.shape, ", X's")

@@ -7,6 +7,7 @@ from typing import Any
 
 from netgrad.graph.arguments import Bool, Int, Ints
 from netgrad.graph.declaration import In, Operator, Out
+from netgrad.graph.example import Example, Tensor
 from netgrad.graph.rules import emits, forbidden
 from netgrad.graph.shapes import Fixed, ShapeError, TensorType, same_as, scalar
 from netgrad.ops._arrays import canonical_axis, full, require_shape, require_size
@@ -82,6 +83,7 @@ class ReduceSum(Reduction):
 
     inputs = [In("X", "any shape, numeric")]
     gradient = emits("ReduceSumGradient", "GO0 I0 O0", "GI0")
+    example = Example({"X": [[1.0, -2.0, 3.0], [4.0, 5.0, -6.0]]}, {"Y": [2.0, 3.0]}, {"axes": [1], "keepdims": 0})
 
     def kernel(xp: Any, X: Any, *, axes: Any, keepdims: bool) -> Any:
         return _sum(xp, X, reduced_axes(axes, len(X.shape)), keepdims)
@@ -91,6 +93,10 @@ class ReduceSumGradient(ReductionGradient):
     """dX = dY, repeated along the reduced axes."""
 
     inputs = [In("dY", "like Y"), In("X", shape_only=True), In("Y", shape_only=True)]
+    example = Example(
+        {"dY": [1.0, 0.5], "X": [[1.0, -2.0, 3.0], [4.0, 5.0, -6.0]], "Y": [2.0, 3.0]},
+        {"dX": [[1.0, 1.0, 1.0], [0.5, 0.5, 0.5]]},
+        {"axes": [1], "keepdims": 0})
 
     def kernel(xp: Any, dY: Any, X: Any, Y: Any, *, axes: Any) -> Any:
         return xp.broadcast_to(spread(xp, dY, X, axes, "dY"), tuple(X.shape)) + 0
@@ -100,6 +106,7 @@ class ReduceMean(Reduction):
     """Y = the mean of X over ``axes``; 0 over nothing."""
 
     gradient = emits("ReduceMeanGradient", "GO0 I0 O0", "GI0")
+    example = Example({"X": [[1.0, -2.0, 3.0], [4.0, 5.0, -6.0]]}, {"Y": [0.666667, 1.0]}, {"axes": [1], "keepdims": 0})
 
     def kernel(xp: Any, X: Any, *, axes: Any, keepdims: bool) -> Any:
         over = reduced_axes(axes, len(X.shape))
@@ -110,6 +117,10 @@ class ReduceMeanGradient(ReductionGradient):
     """dX = dY / the number of elements in a mean, repeated along the reduced axes."""
 
     inputs = [In("dY", "like Y"), In("X", shape_only=True), In("Y", shape_only=True)]
+    example = Example(
+        {"dY": [1.0, 0.5], "X": [[1.0, -2.0, 3.0], [4.0, 5.0, -6.0]], "Y": [0.666667, 1.0]},
+        {"dX": [[0.333333, 0.333333, 0.333333], [0.166667, 0.166667, 0.166667]]},
+        {"axes": [1], "keepdims": 0})
 
     def kernel(xp: Any, dY: Any, X: Any, Y: Any, *, axes: Any) -> Any:
         size = max(_count(X, reduced_axes(axes, len(X.shape))), 1)
@@ -121,6 +132,7 @@ class ReduceMax(Reduction):
 
     inputs = [In("X", "any shape, numeric")]
     gradient = emits("ReduceMaxGradient", "GO0 I0 O0", "GI0")
+    example = Example({"X": [[1.0, -2.0, 3.0], [4.0, 5.0, -6.0]]}, {"Y": [3.0, 5.0]}, {"axes": [1], "keepdims": 0})
 
     def kernel(xp: Any, X: Any, *, axes: Any, keepdims: bool) -> Any:
         return _extreme(xp, X, reduced_axes(axes, len(X.shape)), keepdims, largest=True)
@@ -131,6 +143,7 @@ class ReduceMin(Reduction):
 
     inputs = [In("X", "any shape, numeric")]
     gradient = emits("ReduceMinGradient", "GO0 I0 O0", "GI0")
+    example = Example({"X": [[1.0, -2.0, 3.0], [4.0, 5.0, -6.0]]}, {"Y": [-2.0, -6.0]}, {"axes": [1], "keepdims": 0})
 
     def kernel(xp: Any, X: Any, *, axes: Any, keepdims: bool) -> Any:
         return _extreme(xp, X, reduced_axes(axes, len(X.shape)), keepdims, largest=False)
@@ -146,15 +159,26 @@ class ReduceExtremeGradient(ReductionGradient, abstract=True):
 class ReduceMaxGradient(ReduceExtremeGradient):
     """dX = dY where X is the largest; all that tie for it receive dY."""
 
+    example = Example(
+        {"dY": [1.0, 0.5], "X": [[1.0, -2.0, 3.0], [4.0, 5.0, -6.0]], "Y": [3.0, 5.0]},
+        {"dX": [[0.0, 0.0, 1.0], [0.0, 0.5, 0.0]]},
+        {"axes": [1], "keepdims": 0})
+
 
 class ReduceMinGradient(ReduceExtremeGradient):
     """dX = dY where X is the smallest; all that tie for it receive dY."""
+
+    example = Example(
+        {"dY": [1.0, 0.5], "X": [[1.0, -2.0, 3.0], [4.0, 5.0, -6.0]], "Y": [-2.0, -6.0]},
+        {"dX": [[0.0, 1.0, 0.0], [0.0, 0.0, 0.5]]},
+        {"axes": [1], "keepdims": 0})
 
 
 class ReduceL1(Reduction):
     """Y = the sum of |X| over ``axes``."""
 
     gradient = emits("ReduceL1Gradient", "GO0 I0 O0", "GI0")
+    example = Example({"X": [[1.0, -2.0, 3.0], [4.0, 5.0, -6.0]]}, {"Y": [6.0, 15.0]}, {"axes": [1], "keepdims": 0})
 
     def kernel(xp: Any, X: Any, *, axes: Any, keepdims: bool) -> Any:
         return _sum(xp, xp.abs(X), reduced_axes(axes, len(X.shape)), keepdims)
@@ -164,6 +188,10 @@ class ReduceL1Gradient(ReductionGradient):
     """dX = sign(X) dY; 0 at 0."""
 
     inputs = [In("dY", "like Y"), In("X"), In("Y", shape_only=True)]
+    example = Example(
+        {"dY": [1.0, 0.5], "X": [[1.0, -2.0, 3.0], [4.0, 5.0, -6.0]], "Y": [6.0, 15.0]},
+        {"dX": [[1.0, -1.0, 1.0], [0.5, 0.5, -0.5]]},
+        {"axes": [1], "keepdims": 0})
 
     def kernel(xp: Any, dY: Any, X: Any, Y: Any, *, axes: Any) -> Any:
         return spread(xp, dY, X, axes, "dY") * xp.sign(X)
@@ -173,6 +201,10 @@ class ReduceL2(Reduction):
     """Y = the square root of the sum of X^2 over ``axes``."""
 
     gradient = emits("ReduceL2Gradient", "GO0 I0 O0", "GI0")
+    example = Example(
+        {"X": [[1.0, -2.0, 3.0], [4.0, 5.0, -6.0]]},
+        {"Y": [3.74166, 8.77496]},
+        {"axes": [1], "keepdims": 0})
 
     def kernel(xp: Any, X: Any, *, axes: Any, keepdims: bool) -> Any:
         return xp.sqrt(_sum(xp, X * X, reduced_axes(axes, len(X.shape)), keepdims))
@@ -180,6 +212,11 @@ class ReduceL2(Reduction):
 
 class ReduceL2Gradient(ReductionGradient):
     """dX = X dY / Y; 0 where Y is 0."""
+
+    example = Example(
+        {"dY": [1.0, 0.5], "X": [[1.0, -2.0, 3.0], [4.0, 5.0, -6.0]], "Y": [3.74166, 8.77496]},
+        {"dX": [[0.267261, -0.534522, 0.801784], [0.227921, 0.284901, -0.341882]]},
+        {"axes": [1], "keepdims": 0})
 
     def kernel(xp: Any, dY: Any, X: Any, Y: Any, *, axes: Any) -> Any:
         norm = spread(xp, Y, X, axes, "Y")
@@ -193,6 +230,10 @@ class Moments(Operator):
     arguments = _AXES
     outputs = [Out("mean", "X without the reduced axes, or with size one there"), Out("variance", "like mean")]
     gradient = emits("MomentsGradient", "GO0 GO1 I0 O0", "GI0")
+    example = Example(
+        {"X": [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]},
+        {"mean": [2.0, 5.0], "variance": [0.666667, 0.666667]},
+        {"axes": [1], "keepdims": 0})
 
     def shape(X: TensorType, *, axes: Any, keepdims: bool) -> tuple[TensorType, TensorType]:
         reduced = X.with_dims(_reduced_dims(X.dims, axes, keepdims))
@@ -215,6 +256,10 @@ class MomentsGradient(Operator):
     arguments = _AXES
     shape = same_as(2)
     internal = True
+    example = Example(
+        {"dmean": [1.0, 0.5], "dvariance": [1.0, 0.5], "X": [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]], "mean": [2.0, 5.0]},
+        {"dX": [[-0.333333, 0.333333, 1.0], [-0.166667, 0.166667, 0.5]]},
+        {"axes": [1], "keepdims": 0})
 
     def kernel(xp: Any, dmean: Any, dvariance: Any, X: Any, mean: Any, *, axes: Any) -> Any:
         deviation = X - spread(xp, mean, X, axes, "mean")
@@ -230,6 +275,7 @@ class SumElements(Operator):
     arguments = [Bool("average", False)]
     shape = scalar()
     gradient = emits("SumElementsGradient", "I0 GO0", "GI0")
+    example = Example({"X": [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]}, {"Y": 21.0})
 
     def kernel(xp: Any, X: Any, *, average: bool) -> Any:
         total = xp.sum(X, dtype=X.dtype)
@@ -244,6 +290,7 @@ class SumElementsGradient(Operator):
     arguments = [Bool("average", False)]
     shape = same_as(0)
     internal = True
+    example = Example({"X": [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]], "dY": 1.0}, {"dX": [[1.0, 1.0, 1.0], [1.0, 1.0, 1.0]]})
 
     def kernel(xp: Any, X: Any, dY: Any, *, average: bool) -> Any:
         require_size("dY", dY, 1)
@@ -257,6 +304,7 @@ class SumElementsInt(Operator):
     outputs = [Out("Y", "()", differentiable=False)]
     shape = scalar()
     gradient = forbidden("integers have no slope")
+    example = Example({"X": [1, 2, 3]}, {"Y": 6})
 
     def kernel(xp: Any, X: Any) -> Any:
         return xp.sum(X, dtype=X.dtype)
@@ -269,6 +317,7 @@ class SumSqrElements(Operator):
     outputs = [Out("Y", "()")]
     arguments = [Bool("average", False)]
     shape = scalar()
+    example = Example({"X": [1.0, 2.0, 3.0]}, {"Y": 14.0})
 
     def kernel(xp: Any, X: Any, *, average: bool) -> Any:
         total = xp.sum(X * X, dtype=X.dtype)
@@ -291,6 +340,7 @@ class LpNorm(Operator):
     arguments = _NORM
     shape = Fixed((TensorType(None, (1,)),))
     gradient = emits("LpNormGradient", "I0 GO0", "GI0")
+    example = Example({"X": [3.0, -4.0]}, {"Y": [25.0]}, {"p": 2})
 
     def kernel(xp: Any, X: Any, *, p: int, average: bool) -> Any:
         _check_power(p)
@@ -306,6 +356,7 @@ class LpNormGradient(Operator):
     arguments = _NORM
     shape = same_as(0)
     internal = True
+    example = Example({"X": [3.0, -4.0], "dY": [1.0]}, {"dX": [6.0, -8.0]}, {"p": 2})
 
     def kernel(xp: Any, X: Any, dY: Any, *, p: int, average: bool) -> Any:
         _check_power(p)
@@ -325,6 +376,7 @@ class RowwiseMax(Operator):
     inputs = [In("X", "(batch, M, N), float")]
     outputs = [Out("Y", "(batch, M)")]
     gradient = emits("RowwiseMaxGradient", "I0 O0 GO0", "GI0")
+    example = Example({"X": [[[1.0, 5.0], [4.0, 2.0]]]}, {"Y": [[5.0, 4.0]]})
 
     def shape(X: TensorType) -> TensorType:
         return X.with_dims(X.dims and X.dims[:2])
@@ -341,6 +393,9 @@ class RowwiseMaxGradient(Operator):
     outputs = [Out("dX", "like X")]
     shape = same_as(0)
     internal = True
+    example = Example(
+        {"X": [[[1.0, 5.0], [4.0, 2.0]]], "Y": [[5.0, 4.0]], "dY": [[1.0, 0.5]]},
+        {"dX": [[[0.0, 1.0], [0.5, 0.0]]]})
 
     def kernel(xp: Any, X: Any, Y: Any, dY: Any) -> Any:
         return spread(xp, expect_like(dY, Y), X, (2,), "dY") * xp.astype(X == spread(xp, Y, X, (2,), "Y"), dY.dtype)
@@ -352,6 +407,7 @@ class ColwiseMax(Operator):
     inputs = [In("X", "(batch, M, N), float")]
     outputs = [Out("Y", "(batch, N)")]
     gradient = emits("ColwiseMaxGradient", "I0 O0 GO0", "GI0")
+    example = Example({"X": [[[1.0, 5.0], [4.0, 2.0]]]}, {"Y": [[4.0, 5.0]]})
 
     def shape(X: TensorType) -> TensorType:
         return X.with_dims(X.dims and (X.dims[0], X.dims[2]))
@@ -368,6 +424,9 @@ class ColwiseMaxGradient(Operator):
     outputs = [Out("dX", "like X")]
     shape = same_as(0)
     internal = True
+    example = Example(
+        {"X": [[[1.0, 5.0], [4.0, 2.0]]], "Y": [[4.0, 5.0]], "dY": [[1.0, 0.5]]},
+        {"dX": [[[0.0, 0.5], [1.0, 0.0]]]})
 
     def kernel(xp: Any, X: Any, Y: Any, dY: Any) -> Any:
         return spread(xp, expect_like(dY, Y), X, (1,), "dY") * xp.astype(X == spread(xp, Y, X, (1,), "Y"), dY.dtype)
@@ -395,12 +454,16 @@ def _arg_extreme(xp: Any, X: Any, axis: int, keepdims: bool, largest: bool) -> A
 class ArgMax(ArgExtreme):
     """Where along ``axis`` the largest element is, the first of those that tie."""
 
+    example = Example({"X": [[1.0, 5.0, 2.0], [7.0, 0.0, 3.0]]}, {"indices": Tensor([[1], [0]], "int64")}, {"axis": 1})
+
     def kernel(xp: Any, X: Any, *, axis: int, keepdims: bool) -> Any:
         return _arg_extreme(xp, X, axis, keepdims, largest=True)
 
 
 class ArgMin(ArgExtreme):
     """Where along ``axis`` the smallest element is, the first of those that tie."""
+
+    example = Example({"X": [[1.0, 5.0, 2.0], [7.0, 0.0, 3.0]]}, {"indices": Tensor([[0], [1]], "int64")}, {"axis": 1})
 
     def kernel(xp: Any, X: Any, *, axis: int, keepdims: bool) -> Any:
         return _arg_extreme(xp, X, axis, keepdims, largest=False)

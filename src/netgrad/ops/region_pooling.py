@@ -7,6 +7,7 @@ from typing import Any
 
 from netgrad.graph.arguments import Bool, Float, Int, Str
 from netgrad.graph.declaration import In, Operator, Out, counts
+from netgrad.graph.example import Example
 from netgrad.graph.rules import Rule, emits
 from netgrad.graph.shapes import ShapeError, TensorType, same_as
 from netgrad.ops._arrays import array, channels_back, channels_first, full, require_shape, single, zeros
@@ -140,6 +141,11 @@ class RoIAlign(_Align):
 
     inputs = [In("X", "(N, C, H, W) or, with order NHWC, (N, H, W, C); float"), In("RoIs", ROIS)]
     gradient = emits("RoIAlignGradient", "I0 I1 GO0", "GI0")
+    example = Example(
+        {"X": [[[[1.0, 2.0, 3.0], [4.0, 5.0, 6.0], [7.0, 8.0, 9.0]]]], "RoIs": [[0.0, 0.0, 0.0, 1.0, 1.0]]},
+        {"Y": [[[[3.0]]]]},
+        {"pooled_h": 1, "pooled_w": 1, "sampling_ratio": 1},
+        wrt=("X",))
 
     def kernel(xp: Any, X: Any, RoIs: Any, *, order: str, pooled_h: int, pooled_w: int, **how: Any) -> Any:
         X = _images(xp, X, order, pooled_h, pooled_w)
@@ -151,6 +157,12 @@ class RoIAlign(_Align):
 
 class RoIAlignGradient(_AlignGradient):
     """dX of RoIAlign: every sample gives the pixels it mixed their shares."""
+
+    example = Example(
+        {"X": [[[[1.0, 2.0, 3.0], [4.0, 5.0, 6.0], [7.0, 8.0, 9.0]]]], "RoIs": [[0.0, 0.0, 0.0, 1.0, 1.0]],
+         "dY": [[[[1.0]]]]},
+        {"dX": [[[[0.25, 0.25, 0.0], [0.25, 0.25, 0.0], [0.0, 0.0, 0.0]]]]},
+        {"pooled_h": 1, "pooled_w": 1, "sampling_ratio": 1})
 
     def kernel(xp: Any, X: Any, RoIs: Any, dY: Any, *, order: str, pooled_h: int, pooled_w: int, **how: Any) -> Any:
         X = _images(xp, X, order, pooled_h, pooled_w)
@@ -197,6 +209,11 @@ class RoIAlignRotated(_Align):
     inputs = [In("X", "(N, C, H, W) or, with order NHWC, (N, H, W, C); float"),
               In("RoIs", "(R, 6): image, centre x, centre y, width, height, degrees; or (R, 5) for one image")]
     gradient = emits("RoIAlignRotatedGradient", "I0 I1 GO0", "GI0")
+    example = Example(
+        {"X": [[[[1.0, 2.0, 3.0], [4.0, 5.0, 6.0], [7.0, 8.0, 9.0]]]], "RoIs": [[0.0, 1.0, 1.0, 2.0, 1.0, 30.0]]},
+        {"Y": [[[[5.0]]]]},
+        {"sampling_ratio": 1, "pooled_h": 1, "pooled_w": 1},
+        wrt=("X",))
 
     def kernel(xp: Any, X: Any, RoIs: Any, *, order: str, pooled_h: int, pooled_w: int, **how: Any) -> Any:
         X = _images(xp, X, order, pooled_h, pooled_w)
@@ -221,6 +238,12 @@ def _columns(xp: Any, shares: list[tuple[int, int, float]], like: Any) -> tuple[
 
 class RoIAlignRotatedGradient(_AlignGradient):
     """dX of RoIAlignRotated: every sample gives the pixels it mixed their shares."""
+
+    example = Example(
+        {"X": [[[[1.0, 2.0, 3.0], [4.0, 5.0, 6.0], [7.0, 8.0, 9.0]]]], "RoIs": [[0.0, 1.0, 1.0, 2.0, 1.0, 30.0]],
+         "dY": [[[[1.0]]]]},
+        {"dX": [[[[0.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 0.0]]]]},
+        {"sampling_ratio": 1, "pooled_h": 1, "pooled_w": 1})
 
     def kernel(xp: Any, X: Any, RoIs: Any, dY: Any, *, order: str, pooled_h: int, pooled_w: int, **how: Any) -> Any:
         X = _images(xp, X, order, pooled_h, pooled_w)
@@ -321,6 +344,11 @@ class RoIPool(_Pool):
                    optional=True, differentiable=False)]
     num_outputs = counts(1, 2)
     arguments = [Int("is_test", 0), ORDER, *POOLED]
+    example = Example(
+        {"X": [[[[1.0, 2.0, 3.0], [4.0, 5.0, 6.0], [7.0, 8.0, 9.0]]]], "rois": [[0.0, 0.0, 0.0, 1.0, 1.0]]},
+        {"Y": [[[[5.0]]]], "argmaxes": [[[[4]]]]},
+        {"pooled_h": 1, "pooled_w": 1},
+        wrt=("X",))
 
     def gradient(op: Rule) -> None:
         if op.num_outputs < 2:
@@ -336,6 +364,12 @@ class RoIPool(_Pool):
 class RoIPoolGradient(_PoolGradient):
     """dX of RoIPool: the gradient of every bin goes to its largest element."""
 
+    example = Example(
+        {"X": [[[[1.0, 2.0, 3.0], [4.0, 5.0, 6.0], [7.0, 8.0, 9.0]]]], "rois": [[0.0, 0.0, 0.0, 1.0, 1.0]],
+         "argmaxes": [[[[4]]]], "dY": [[[[1.0]]]]},
+        {"dX": [[[[0.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 0.0]]]]},
+        {"pooled_h": 1, "pooled_w": 1})
+
 
 class RoIPoolF(_Pool):
     """RoIPool that always says where the maxima were."""
@@ -344,6 +378,11 @@ class RoIPoolF(_Pool):
                Out("argmaxes", "like Y, int32: where each was found", differentiable=False)]
     arguments = [*POOLED]
     gradient = emits("RoIPoolFGradient", "I0 I1 O1 GO0", "GI0")
+    example = Example(
+        {"X": [[[[1.0, 2.0, 3.0], [4.0, 5.0, 6.0], [7.0, 8.0, 9.0]]]], "rois": [[0.0, 0.0, 0.0, 1.0, 1.0]]},
+        {"Y": [[[[5.0]]]], "argmaxes": [[[[4]]]]},
+        {"pooled_h": 1, "pooled_w": 1},
+        wrt=("X",))
 
     def kernel(xp: Any, X: Any, rois: Any, *, pooled_h: int, pooled_w: int, spatial_scale: float) -> Any:
         return _pool(xp, _images(xp, X, "NCHW", pooled_h, pooled_w), rois, spatial_scale, pooled_h, pooled_w)
@@ -353,6 +392,11 @@ class RoIPoolFGradient(_PoolGradient):
     """dX of RoIPoolF: the gradient of every bin goes to its largest element."""
 
     arguments = [*POOLED]
+    example = Example(
+        {"X": [[[[1.0, 2.0, 3.0], [4.0, 5.0, 6.0], [7.0, 8.0, 9.0]]]], "rois": [[0.0, 0.0, 0.0, 1.0, 1.0]],
+         "argmaxes": [[[[4]]]], "dY": [[[[1.0]]]]},
+        {"dX": [[[[0.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 0.0]]]]},
+        {"pooled_h": 1, "pooled_w": 1})
 
 
 # ---- PSRoIPool: the mean of each bin, read from channels of its own
@@ -390,6 +434,11 @@ class PSRoIPool(Operator):
                Out("argmaxes", "like Y, int32: the channel of each bin", differentiable=False)]
     arguments = [SCALE, Int("group_size", 1), Int("output_dim", 1)]
     gradient = emits("PSRoIPoolGradient", "I0 I1 O1 GO0", "GI0")
+    example = Example(
+        {"X": [[[[1.0, 2.0]], [[3.0, 4.0]], [[5.0, 6.0]], [[7.0, 8.0]]]], "RoIs": [[0.0, 0.0, 0.0, 1.0, 0.0]]},
+        {"Y": [[[[1.0, 4.0], [5.0, 8.0]]]], "argmaxes": [[[[0, 1], [2, 3]]]]},
+        {"group_size": 2, "output_dim": 1},
+        wrt=("X",))
 
     def shape(X: TensorType, RoIs: TensorType, *, group_size: int = 1, output_dim: int = 1, **_: Any) -> Any:
         regions = None if RoIs.dims is None else RoIs.dims[0]
@@ -415,6 +464,11 @@ class PSRoIPoolGradient(Operator):
     arguments = [SCALE, Int("group_size", 1), Int("output_dim", 1)]
     internal = True
     shape = same_as(0)
+    example = Example(
+        {"X": [[[[1.0, 2.0]], [[3.0, 4.0]], [[5.0, 6.0]], [[7.0, 8.0]]]], "RoIs": [[0.0, 0.0, 0.0, 1.0, 0.0]],
+         "argmaxes": [[[[0, 1], [2, 3]]]], "dY": [[[[1.0, 0.5], [2.0, -1.0]]]]},
+        {"dX": [[[[1.0, 0.0]], [[0.0, 0.5]], [[2.0, 0.0]], [[0.0, -1.0]]]]},
+        {"group_size": 2, "output_dim": 1})
 
     def kernel(xp: Any, X: Any, RoIs: Any, argmaxes: Any, dY: Any, *, spatial_scale: float, group_size: int,
                output_dim: int) -> Any:

@@ -6,6 +6,7 @@ from typing import Any
 
 from netgrad.graph.arguments import Bool, Float, Int
 from netgrad.graph.declaration import In, Operator, Out, counts
+from netgrad.graph.example import Example
 from netgrad.graph.rules import Rule, emits
 from netgrad.graph.shapes import UNKNOWN, TensorType, same_as
 from netgrad.ops._arrays import canonical_axis, require_shape, require_size, rows
@@ -52,6 +53,11 @@ class LayerNorm(_LayerNorm):
     """
 
     num_inputs = counts(1, 3)
+    example = Example(
+        {"input": [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]},
+        {"output": [[-1.22474, 0.0, 1.22474], [-1.22474, 0.0, 1.22474]], "mean": [[2.0], [5.0]],
+         "stddev": [[0.816503], [0.816503]]},
+        ys=("output",))
 
     def gradient(op: Rule) -> None:
         affine = bool(op.arg("elementwise_affine", 0))
@@ -65,6 +71,10 @@ class C10LayerNorm_DontUseThisOpYet(_LayerNorm):
     """LayerNorm under the name of an experiment; it has no gradient."""
 
     num_inputs = counts(1, 3)
+    example = Example(
+        {"input": [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]},
+        {"output": [[-1.22474, 0.0, 1.22474], [-1.22474, 0.0, 1.22474]], "mean": [[2.0], [5.0]],
+         "stddev": [[0.816503], [0.816503]]})
 
 
 class LayerNormGradient(Operator):
@@ -78,6 +88,10 @@ class LayerNormGradient(Operator):
     num_outputs = counts(1, 3)
     arguments = [Int("axis", 1), Float("epsilon", 1e-3), Bool("elementwise_affine", False)]
     internal = True
+    example = Example(
+        {"dY": [[1.0, 0.5, 2.0], [-1.0, 0.25, 3.0]], "Y": [[-1.22474, 0.0, 1.22474], [-1.22474, 0.0, 1.22474]],
+         "mean": [[2.0], [5.0]], "stddev": [[0.816503], [0.816503]], "X": [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]},
+        {"dX": [[0.408236, -0.81649, 0.408255], [0.306147, -0.612368, 0.306221]]})
 
     def shape(dY: TensorType, Y: TensorType, mean: TensorType, stddev: TensorType, X: TensorType,
               gamma: TensorType = UNKNOWN, **_: Any) -> tuple[TensorType, ...]:
@@ -109,6 +123,10 @@ class RMSNorm(Operator):
     outputs = [Out("output", "like input"), Out("rrms", "one number per row")]
     arguments = [Int("axis", 1), Float("eps", None, "0 unless given"), Float("epsilon", None, "another name of eps")]
     gradient = emits("RMSNormGradient", "GO0 I0 I1 O1", "GI0 GI1 GI2")
+    example = Example(
+        {"input": [[3.0, 4.0]], "gamma": [1.0, 2.0], "beta": [0.0, 0.5]},
+        {"output": [[0.848528, 2.76274]], "rrms": [0.282843]},
+        ys=("output",))
 
     def shape(input: TensorType, *_: TensorType, axis: int = 1, **__: Any) -> tuple[TensorType, TensorType]:
         dims = input.dims
@@ -134,6 +152,9 @@ class RMSNormGradient(Operator):
     arguments = [Int("axis", 1)]
     internal = True
     shape = same_as(1, 2, 2)
+    example = Example(
+        {"dY": [[1.0, 0.5]], "X": [[3.0, 4.0]], "gamma": [1.0, 2.0], "rrms": [0.282843]},
+        {"dX": [[0.0452548, -0.0339412]], "dgamma": [0.848528, 0.565685], "dbeta": [1.0, 0.5]})
 
     def kernel(xp: Any, dY: Any, X: Any, gamma: Any, rrms: Any, *, axis: int) -> Any:
         require_shape("the output's gradient", dY, X.shape, ", the input's")
@@ -161,6 +182,7 @@ class Normalize(Operator):
     arguments = [Int("axis", -1)]
     shape = same_as(0)
     gradient = emits("NormalizeGradient", "I0 GO0", "GI0")
+    example = Example({"X": [[3.0, 4.0]]}, {"Y": [[0.6, 0.8]]})
 
     def kernel(xp: Any, X: Any, *, axis: int) -> Any:
         return X / _norm(xp, X, canonical_axis(axis, X.ndim))
@@ -174,6 +196,7 @@ class NormalizeGradient(Operator):
     arguments = [Int("axis", -1)]
     internal = True
     shape = same_as(0)
+    example = Example({"X": [[3.0, 4.0]], "dY": [[1.0, 0.5]]}, {"dX": [[0.08, -0.06]]})
 
     def kernel(xp: Any, X: Any, dY: Any, *, axis: int) -> Any:
         require_shape("the output's gradient", dY, X.shape, ", the input's")
@@ -190,6 +213,7 @@ class NormalizeL1(Operator):
     outputs = [Out("Y", "like X")]
     arguments = [Int("axis", -1)]
     shape = same_as(0)
+    example = Example({"X": [[3.0, -1.0]]}, {"Y": [[0.75, -0.25]]}, wrt=())
 
     def kernel(xp: Any, X: Any, *, axis: int) -> Any:
         total = xp.sum(xp.abs(X), axis=canonical_axis(axis, X.ndim), keepdims=True)

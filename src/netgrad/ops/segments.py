@@ -11,6 +11,7 @@ from typing import Any
 
 from netgrad.graph.arguments import Bool, Int
 from netgrad.graph.declaration import In, Operator, Out, between
+from netgrad.graph.example import Example
 from netgrad.graph.rules import Rule, emits
 from netgrad.graph.shapes import TensorType
 from netgrad.ops._rows import (
@@ -93,6 +94,7 @@ class LengthsSum(LengthsReduction):
 
     gradient = emits("LengthsIndicesInGradientSumGradient", "GO0 I1 I0", "GI0")
     kernel = by_lengths(segment_sum)
+    example = Example({"DATA": [[1.0], [2.0], [3.0]], "LENGTHS": [1, 2]}, {"OUTPUT": [[1.0], [5.0]]})
 
 
 class LengthsMean(LengthsReduction):
@@ -100,12 +102,14 @@ class LengthsMean(LengthsReduction):
 
     gradient = emits("LengthsIndicesInGradientMeanGradient", "GO0 I1 I0", "GI0")
     kernel = by_lengths(segment_mean)
+    example = Example({"DATA": [[1.0], [2.0], [3.0]], "LENGTHS": [1, 2]}, {"OUTPUT": [[1.0], [2.5]]})
 
 
 class LengthsMax(LengthsReduction):
     """The greatest entry of each segment, place by place."""
 
     gradient = emits("LengthsMaxWithMainInputAndForwardOutputGradient", "O0 GO0 I1 I0", "GI0")
+    example = Example({"DATA": [[1.0], [2.0], [3.0]], "LENGTHS": [1, 2]}, {"OUTPUT": [[1.0], [3.0]]})
 
     def kernel(xp: Any, DATA: Any, LENGTHS: Any) -> Any:
         return segment_max(xp, DATA, LENGTHS)
@@ -116,6 +120,10 @@ class LengthsWeightedSum(LengthsReduction):
 
     inputs = [DATA, SCALARS, LENGTHS]
     arguments = [GRAD_ON_WEIGHTS]
+    example = Example(
+        {"DATA": [[1.0], [2.0], [3.0]], "SCALARS": [0.5, 1.0, 2.0], "LENGTHS": [1, 2]},
+        {"OUTPUT": [[0.5], [8.0]]},
+        wrt=("DATA",))
 
     def kernel(xp: Any, DATA: Any, SCALARS: Any, LENGTHS: Any) -> Any:
         segments = spread(xp, LENGTHS, DATA.shape[0])
@@ -160,6 +168,9 @@ class LengthsIndicesInGradientSumGradient(LengthsGradient):
 
     inputs = [GO, LENGTHS, In("DATA", "(N, ...)", shape_only=True)]
     kernel = from_lengths(mean=False)
+    example = Example(
+        {"segment_grads": [[1.0], [0.5]], "LENGTHS": [1, 2], "DATA": [[1.0], [2.0], [3.0]]},
+        {"data_grads": [[1.0], [0.5], [0.5]]})
 
 
 class LengthsIndicesInGradientMeanGradient(LengthsGradient):
@@ -167,6 +178,9 @@ class LengthsIndicesInGradientMeanGradient(LengthsGradient):
 
     inputs = [GO, LENGTHS, In("DATA", "(N, ...)", shape_only=True)]
     kernel = from_lengths(mean=True)
+    example = Example(
+        {"segment_grads": [[1.0], [0.5]], "LENGTHS": [1, 2], "DATA": [[1.0], [2.0], [3.0]]},
+        {"data_grads": [[1.0], [0.25], [0.25]]})
 
 
 class LengthsMaxWithMainInputAndForwardOutputGradient(RowsGradient):
@@ -174,6 +188,9 @@ class LengthsMaxWithMainInputAndForwardOutputGradient(RowsGradient):
 
     inputs = [In("OUTPUT", "the maxima, (S, ...)"), GO, LENGTHS, DATA]
     num_outputs = between(1, None)
+    example = Example(
+        {"OUTPUT": [[1.0], [3.0]], "segment_grads": [[1.0], [0.5]], "LENGTHS": [1, 2], "DATA": [[1.0], [2.0], [3.0]]},
+        {"data_grads": [[1.0], [0.0], [0.5]]})
 
     def shape(OUTPUT: TensorType, segment_grads: TensorType, LENGTHS: TensorType, DATA: TensorType) -> TensorType:
         return DATA
@@ -203,6 +220,9 @@ class LengthsWeightedSumGradient(WeightedGradient):
     """Derivative of LengthsWeightedSum by DATA."""
 
     kernel = weighted_from_lengths
+    example = Example(
+        {"SCALARS": [0.5, 1.0, 2.0], "segment_grads": [[1.0], [0.5]], "LENGTHS": [1, 2]},
+        {"data_grads": [[0.5], [0.5], [1.0]]})
 
 
 class LengthsWeightedSumWithMainInputGradient(WeightedGradient):
@@ -272,6 +292,7 @@ class SortedSegmentSum(SegmentReduction):
 
     gradient = emits("SortedSegmentSumGradient", "GO0 I1", "GI0")
     kernel = by_sorted_ids(segment_sum)
+    example = Example({"DATA": [[1.0], [2.0], [3.0]], "SEGMENT_IDS": [0, 1, 1]}, {"OUTPUT": [[1.0], [5.0]]})
 
 
 class SortedSegmentMean(SegmentReduction):
@@ -279,6 +300,7 @@ class SortedSegmentMean(SegmentReduction):
 
     gradient = emits("SortedSegmentMeanGradient", "GO0 I1", "GI0")
     kernel = by_sorted_ids(segment_mean)
+    example = Example({"DATA": [[1.0], [2.0], [3.0]], "SEGMENT_IDS": [0, 1, 1]}, {"OUTPUT": [[1.0], [2.5]]})
 
 
 class SortedSegmentWeightedSum(SegmentReduction):
@@ -286,6 +308,10 @@ class SortedSegmentWeightedSum(SegmentReduction):
 
     inputs = [DATA, SCALARS, SORTED_IDS]
     arguments = [GRAD_ON_WEIGHTS]
+    example = Example(
+        {"DATA": [[1.0], [2.0], [3.0]], "SCALARS": [0.5, 1.0, 2.0], "SEGMENT_IDS": [0, 1, 1]},
+        {"OUTPUT": [[0.5], [8.0]]},
+        wrt=("DATA",))
 
     def kernel(xp: Any, DATA: Any, SCALARS: Any, SEGMENT_IDS: Any) -> Any:
         return segment_sum(xp, weighted(xp, DATA, SCALARS), *sorted_segments(xp, SEGMENT_IDS, DATA.shape[0]))
@@ -306,12 +332,18 @@ class SortedSegmentSumGradient(SegmentGradient):
     """Derivative of SortedSegmentSum by DATA."""
 
     kernel = from_sorted_ids(mean=False)
+    example = Example(
+        {"segment_grads": [[1.0], [0.5]], "SEGMENT_IDS": [0, 1, 1]},
+        {"data_grads": [[1.0], [0.5], [0.5]]})
 
 
 class SortedSegmentMeanGradient(SegmentGradient):
     """Derivative of SortedSegmentMean by DATA."""
 
     kernel = from_sorted_ids(mean=True)
+    example = Example(
+        {"segment_grads": [[1.0], [0.5]], "SEGMENT_IDS": [0, 1, 1]},
+        {"data_grads": [[1.0], [0.25], [0.25]]})
 
 
 class SortedSegmentWeightedSumGradient(WeightedGradient):
@@ -319,6 +351,9 @@ class SortedSegmentWeightedSumGradient(WeightedGradient):
 
     inputs = [SCALARS, GO, SORTED_IDS]
     kernel = weighted_from_sorted_ids
+    example = Example(
+        {"SCALARS": [0.5, 1.0, 2.0], "segment_grads": [[1.0], [0.5]], "SEGMENT_IDS": [0, 1, 1]},
+        {"data_grads": [[0.5], [0.5], [1.0]]})
 
 
 # ---- ranges: sorted ids whose reductions see a whole segment at once
@@ -369,6 +404,7 @@ class SortedSegmentRangeSum(RangeReduction):
 
     gradient = emits("SortedSegmentRangeSumGradient", "I0 O0 GO0 I1", "GI0")
     kernel = by_sorted_ids(segment_sum)
+    example = Example({"DATA": [[1.0], [2.0], [3.0]], "SEGMENT_IDS": [0, 1, 1]}, {"OUTPUT": [[1.0], [5.0]]})
 
 
 class SortedSegmentRangeSumGradient(RangeGradient):
@@ -376,6 +412,10 @@ class SortedSegmentRangeSumGradient(RangeGradient):
 
     inputs = [In("DATA", "(N, ...)", shape_only=True), In("OUTPUT", "(S, ...)", shape_only=True), GO, SORTED_IDS]
     kernel = _range_gradient(mean=False)
+    example = Example(
+        {"DATA": [[1.0], [2.0], [3.0]], "OUTPUT": [[1.0], [5.0]], "segment_grads": [[1.0], [0.5]],
+         "SEGMENT_IDS": [0, 1, 1]},
+        {"data_grads": [[1.0], [0.5], [0.5]]})
 
 
 class SortedSegmentRangeMean(RangeReduction):
@@ -383,6 +423,7 @@ class SortedSegmentRangeMean(RangeReduction):
 
     gradient = emits("SortedSegmentRangeMeanGradient", "I0 O0 GO0 I1", "GI0")
     kernel = by_sorted_ids(segment_mean)
+    example = Example({"DATA": [[1.0], [2.0], [3.0]], "SEGMENT_IDS": [0, 1, 1]}, {"OUTPUT": [[1.0], [2.5]]})
 
 
 class SortedSegmentRangeMeanGradient(RangeGradient):
@@ -390,6 +431,10 @@ class SortedSegmentRangeMeanGradient(RangeGradient):
 
     inputs = [In("DATA", "(N, ...)", shape_only=True), In("OUTPUT", "(S, ...)", shape_only=True), GO, SORTED_IDS]
     kernel = _range_gradient(mean=True)
+    example = Example(
+        {"DATA": [[1.0], [2.0], [3.0]], "OUTPUT": [[1.0], [2.5]], "segment_grads": [[1.0], [0.5]],
+         "SEGMENT_IDS": [0, 1, 1]},
+        {"data_grads": [[1.0], [0.25], [0.25]]})
 
 
 class SortedSegmentRangeMax(RangeReduction):
@@ -397,10 +442,16 @@ class SortedSegmentRangeMax(RangeReduction):
 
     gradient = emits("SortedSegmentRangeMaxGradient", "I0 O0 GO0 I1", "GI0")
     kernel = by_sorted_ids(_range_max)
+    example = Example({"DATA": [[1.0], [2.0], [3.0]], "SEGMENT_IDS": [0, 1, 1]}, {"OUTPUT": [[1.0], [3.0]]})
 
 
 class SortedSegmentRangeMaxGradient(RangeGradient):
     """Derivative of SortedSegmentRangeMax by DATA: each place that reached the maximum takes the whole gradient."""
+
+    example = Example(
+        {"DATA": [[1.0], [2.0], [3.0]], "OUTPUT": [[1.0], [3.0]], "segment_grads": [[1.0], [0.5]],
+         "SEGMENT_IDS": [0, 1, 1]},
+        {"data_grads": [[1.0], [0.0], [0.5]]})
 
     def kernel(xp: Any, DATA: Any, OUTPUT: Any, segment_grads: Any, SEGMENT_IDS: Any) -> Any:
         segments, _ = sorted_segments(xp, SEGMENT_IDS, DATA.shape[0])
@@ -412,12 +463,17 @@ class SortedSegmentRangeLogSumExp(RangeReduction):
 
     gradient = emits("SortedSegmentRangeLogSumExpGradient", "I0 O0 GO0 I1", "GI0")
     kernel = by_sorted_ids(_log_sum_exp(mean=False))
+    example = Example({"DATA": [[1.0], [2.0], [3.0]], "SEGMENT_IDS": [0, 1, 1]}, {"OUTPUT": [[1.0], [3.31326]]})
 
 
 class SortedSegmentRangeLogSumExpGradient(RangeGradient):
     """Derivative of SortedSegmentRangeLogSumExp by DATA: exp(DATA - OUTPUT) times the gradient."""
 
     kernel = _log_sum_exp_gradient(mean=False)
+    example = Example(
+        {"DATA": [[1.0], [2.0], [3.0]], "OUTPUT": [[1.0], [3.31326]], "segment_grads": [[1.0], [0.5]],
+         "SEGMENT_IDS": [0, 1, 1]},
+        {"data_grads": [[1.0], [0.134471], [0.365529]]})
 
 
 class SortedSegmentRangeLogMeanExp(RangeReduction):
@@ -425,12 +481,17 @@ class SortedSegmentRangeLogMeanExp(RangeReduction):
 
     gradient = emits("SortedSegmentRangeLogMeanExpGradient", "I0 O0 GO0 I1", "GI0")
     kernel = by_sorted_ids(_log_sum_exp(mean=True))
+    example = Example({"DATA": [[1.0], [2.0], [3.0]], "SEGMENT_IDS": [0, 1, 1]}, {"OUTPUT": [[1.0], [2.62011]]})
 
 
 class SortedSegmentRangeLogMeanExpGradient(RangeGradient):
     """Derivative of SortedSegmentRangeLogMeanExp by DATA: exp(DATA - OUTPUT) / size times the gradient."""
 
     kernel = _log_sum_exp_gradient(mean=True)
+    example = Example(
+        {"DATA": [[1.0], [2.0], [3.0]], "OUTPUT": [[1.0], [2.62011]], "segment_grads": [[1.0], [0.5]],
+         "SEGMENT_IDS": [0, 1, 1]},
+        {"data_grads": [[1.0], [0.134471], [0.365529]]})
 
 
 # ---- segments by ids in any order
@@ -471,6 +532,7 @@ class UnsortedSegmentSum(UnsortedReduction):
 
     gradient = emits("UnsortedSegmentSumGradient", "GO0 I1", "GI0")
     kernel = by_unsorted_ids(segment_sum)
+    example = Example({"DATA": [[1.0], [2.0], [3.0]], "SEGMENT_IDS": [1, 0, 1]}, {"OUTPUT": [[2.0], [4.0]]})
 
 
 class UnsortedSegmentMean(UnsortedReduction):
@@ -478,6 +540,7 @@ class UnsortedSegmentMean(UnsortedReduction):
 
     gradient = emits("UnsortedSegmentMeanGradient", "GO0 I1", "GI0")
     kernel = by_unsorted_ids(segment_mean)
+    example = Example({"DATA": [[1.0], [2.0], [3.0]], "SEGMENT_IDS": [1, 0, 1]}, {"OUTPUT": [[2.0], [2.0]]})
 
 
 class UnsortedSegmentWeightedSum(UnsortedReduction):
@@ -485,6 +548,10 @@ class UnsortedSegmentWeightedSum(UnsortedReduction):
 
     inputs = [DATA, SCALARS, UNSORTED_IDS]
     arguments = [NUM_SEGMENTS, GRAD_ON_WEIGHTS]
+    example = Example(
+        {"DATA": [[1.0], [2.0], [3.0]], "SCALARS": [0.5, 1.0, 2.0], "SEGMENT_IDS": [1, 0, 1]},
+        {"OUTPUT": [[2.0], [6.5]]},
+        wrt=("DATA",))
 
     def kernel(xp: Any, DATA: Any, SCALARS: Any, SEGMENT_IDS: Any, *, num_segments: int) -> Any:
         return segment_sum(xp, weighted(xp, DATA, SCALARS),
@@ -500,6 +567,9 @@ class UnsortedSegmentSumGradient(SegmentGradient):
 
     inputs = [GO, UNSORTED_IDS]
     kernel = from_unsorted_ids(mean=False)
+    example = Example(
+        {"segment_grads": [[1.0], [0.5]], "SEGMENT_IDS": [1, 0, 1]},
+        {"data_grads": [[0.5], [1.0], [0.5]]})
 
 
 class UnsortedSegmentMeanGradient(SegmentGradient):
@@ -507,6 +577,9 @@ class UnsortedSegmentMeanGradient(SegmentGradient):
 
     inputs = [GO, UNSORTED_IDS]
     kernel = from_unsorted_ids(mean=True)
+    example = Example(
+        {"segment_grads": [[1.0], [0.5]], "SEGMENT_IDS": [1, 0, 1]},
+        {"data_grads": [[0.25], [1.0], [0.25]]})
 
 
 class UnsortedSegmentWeightedSumGradient(WeightedGradient):
@@ -514,3 +587,6 @@ class UnsortedSegmentWeightedSumGradient(WeightedGradient):
 
     inputs = [SCALARS, GO, UNSORTED_IDS]
     kernel = weighted_from_unsorted_ids
+    example = Example(
+        {"SCALARS": [0.5, 1.0, 2.0], "segment_grads": [[1.0], [0.5]], "SEGMENT_IDS": [1, 0, 1]},
+        {"data_grads": [[0.25], [1.0], [1.0]]})

@@ -7,6 +7,7 @@ from typing import Any
 
 from netgrad.graph.arguments import Int
 from netgrad.graph.declaration import In, Operator, Out, between, multiple_of
+from netgrad.graph.example import Example, Tensor
 from netgrad.graph.rules import Rule, emits, forbidden, no_gradient
 from netgrad.graph.shapes import TensorType, same_as
 from netgrad.ops._rows import arange_like, as_index, check_indices, rows_like, rows_of, spread
@@ -32,6 +33,10 @@ class TopK(Operator):
     ]
     arguments = [Int("k", -1, "how many", as_="k_argument"), Int("axis", -1)]
     gradient = emits("TopKGradient", "GO0 O1 I0", "GI0")
+    example = Example(
+        {"X": [[3.0, 1.0, 2.0]]},
+        {"Values": [[3.0, 2.0]], "Indices": Tensor([[0, 2]], "int64")},
+        {"k": 2})
 
     def shape(X: TensorType, *given: TensorType, k_argument: int, axis: int) -> tuple[TensorType, ...]:
         if X.dims is None:
@@ -73,6 +78,10 @@ class TopKGradient(Operator):
     arguments = [Int("axis", -1)]
     shape = same_as(2)
     internal = True
+    example = Example(
+        {"dValues": [[1.0, 0.5]], "Indices": Tensor([[0, 2]], "int64"), "X": [[3.0, 1.0, 2.0]]},
+        {"dX": [[1.0, 0.0, 0.5]]},
+        {"k": 2})
 
     def kernel(xp: Any, dValues: Any, Indices: Any, X: Any, *, axis: int) -> Any:
         axis = _axis(axis, X.ndim)
@@ -92,6 +101,9 @@ class FlexibleTopK(Operator):
     outputs = [Out("Flatten values", "(sum of K,)"),
                Out("Flatten indices", "(sum of K,) int64: places in the row", differentiable=False)]
     gradient = emits("FlexibleTopKGradient", "I0 I1 GO0 O1", "GI0")
+    example = Example(
+        {"X": [[3.0, 1.0, 2.0]], "K": Tensor([2], "int64")},
+        {"Flatten_values": [3.0, 2.0], "Flatten_indices": Tensor([0, 2], "int64")})
 
     def shape(X: TensorType, K: TensorType) -> tuple[TensorType, ...]:
         return TensorType(X.dtype, (None,)), TensorType("int64", (None,))
@@ -114,6 +126,9 @@ class FlexibleTopKGradient(Operator):
     outputs = [Out("dX", "like X")]
     shape = same_as(0)
     internal = True
+    example = Example(
+        {"X": [[3.0, 1.0, 2.0]], "K": Tensor([2], "int64"), "dvalues": [1.0, 0.5], "indices": Tensor([0, 2], "int64")},
+        {"dX": [[1.0, 0.0, 0.5]]})
 
     def kernel(xp: Any, X: Any, K: Any, dvalues: Any, indices: Any) -> Any:
         at = spread(xp, K, indices.shape[0], "K") * X.shape[-1] + as_index(xp, indices)
@@ -129,6 +144,7 @@ class BooleanMask(Operator):
                Out("masked_indices", "int64", optional=True, differentiable=False)]
     gradient = emits("BooleanMaskGradient", "I1 GO0", "GI0")
     strings = True
+    example = Example({"data": [1.0, 2.0, 3.0], "mask": [True, False, True]}, {"masked_data": [1.0, 3.0]})
 
     def shape(data: TensorType, mask: TensorType) -> tuple[TensorType, ...]:
         return rows_like(None, data), TensorType("int64", (None,))
@@ -146,6 +162,7 @@ class BooleanMaskGradient(Operator):
     inputs = [In("mask", "(N,) bool"), In("dmasked_data", "(rows that are left, ...)")]
     outputs = [Out("ddata", "(N, ...)")]
     internal = True
+    example = Example({"mask": [True, False, True], "dmasked_data": [1.0, 0.5]}, {"ddata": [1.0, 0.0, 0.5]})
 
     def shape(mask: TensorType, dmasked_data: TensorType) -> TensorType:
         return rows_like(rows_of(mask), dmasked_data)
@@ -163,6 +180,9 @@ class BooleanUnmask(Operator):
     outputs = [Out("unmasked_data", "(N,)")]
     num_inputs = multiple_of(2, least=2)
     gradient = no_gradient
+    example = Example(
+        {"mask0": [True, False], "data0": [1.0], "mask1": [False, True], "data1": [2.0]},
+        {"unmasked_data": [1.0, 2.0]})
 
     def shape(mask: TensorType, data: TensorType, *others: TensorType) -> TensorType:
         return TensorType(data.dtype, (rows_of(mask),))
@@ -189,6 +209,7 @@ class RemoveDataBlocks(Operator):
     outputs = [Out("shrunk data", "(rows that are left, ...)")]
     gradient = forbidden("it has none in Caffe2; gather the rows to keep (Gather) where a gradient is needed")
     strings = True
+    example = Example({"data": [1.0, 2.0, 3.0], "indices": [1]}, {"shrunk_data": [1.0, 3.0]})
 
     def shape(data: TensorType, indices: TensorType) -> TensorType:
         return rows_like(None, data)
@@ -211,6 +232,10 @@ class CopyRowsToTensor(Operator):
     outputs = [Out("output_tensor", "the tensor, with its rows replaced")]
     inplace_required = {(0, 0)}
     shape = same_as(0)
+    example = Example(
+        {"input_tensor": [[1.0], [2.0]], "indices": Tensor([1], "int64"), "row": [9.0]},
+        {"input_tensor": [[1.0], [9.0]]},
+        wrt=())
 
     def gradient(op: Rule) -> None:
         if op.is_sparse_GO(0):
@@ -236,6 +261,7 @@ class CopyRowsToTensorGradient(Operator):
     shares = {(0, 0)}
     shape = same_as(0)
     internal = True
+    example = Example({"doutput_tensor": [[1.0], [0.5]]}, {"dinput_tensor": [[1.0], [0.5]]})
 
     def kernel(xp: Any, doutput_tensor: Any) -> Any:
         return doutput_tensor
@@ -262,6 +288,10 @@ class LastNWindowCollector(Operator):
     effects = {"state"}
     host = True
     gradient = forbidden("it collects data for inspection")
+    example = Example(
+        {"buffer": [[1.0]], "next": 0, "DATA": [[2.0], [3.0]]},
+        {"buffer": [[2.0], [3.0]], "next": 2},
+        {"num_to_collect": 3})
 
     def kernel(xp: Any, buffer: Any, cursor: Any, DATA: Any, MUTEX: Any, visited: Any, *, num_to_collect: int) -> Any:
         if num_to_collect < 1:

@@ -7,6 +7,7 @@ from typing import Any
 
 from netgrad.graph.arguments import Bool, Float, Int, Str
 from netgrad.graph.declaration import In, Operator, Out
+from netgrad.graph.example import Example
 from netgrad.graph.rules import Rule, emits
 from netgrad.graph.shapes import TensorType, same_as
 from netgrad.ops._rows import (
@@ -61,6 +62,10 @@ class AddPadding(Operator):
     outputs = [Out("data_out", "(N + S * both widths, ...)"),
                Out("lengths_out", "(S,) int32", optional=True, differentiable=False)]
     arguments = PADDING
+    example = Example(
+        {"data_in": [1.0, 2.0, 3.0], "lengths": [1, 2]},
+        {"data_out": [0.0, 1.0, 0.0, 0.0, 2.0, 3.0, 0.0], "lengths_out": [3, 4]},
+        {"padding_width": 1})
 
     def shape(data_in: TensorType, *others: TensorType, **widths: int) -> tuple[TensorType, ...]:
         sequences = rows_of(others[0]) if others else 1
@@ -106,6 +111,10 @@ class RemovePadding(Operator):
     outputs = [Out("data_out", "(N - S * both widths, ...)"),
                Out("lengths_out", "(S,) int32", optional=True, differentiable=False)]
     arguments = PADDING
+    example = Example(
+        {"data_in": [0.0, 1.0, 0.0, 0.0, 2.0, 3.0, 0.0], "lengths": [3, 4]},
+        {"data_out": [1.0, 2.0, 3.0], "lengths_out": [1, 2]},
+        {"padding_width": 1})
 
     def shape(data_in: TensorType, *others: TensorType, **widths: int) -> tuple[TensorType, ...]:
         sequences = rows_of(others[0]) if others else 1
@@ -137,6 +146,7 @@ class GatherPadding(Operator):
     inputs = [In("data_in", "(N, ...)"), In("lengths", "(S,) int, padding included")]
     outputs = [Out("padding_sum", "a row, (...)"), Out("end_padding_sum", "a row, (...)", optional=True)]
     arguments = PADDING
+    example = Example({"data_in": [[9.0], [1.0], [8.0]], "lengths": [3]}, {"padding_sum": [17.0]}, {"padding_width": 1})
 
     def shape(data_in: TensorType, *others: TensorType, **widths: int) -> tuple[TensorType, ...]:
         row = data_in.with_dims(None if data_in.dims is None else data_in.dims[1:])
@@ -170,6 +180,9 @@ class PackSegments(Operator):
     ]
     gradient = emits("UnpackSegments", "I0 GO0", "GI1")
     strings = True
+    example = Example(
+        {"lengths": [1, 2], "tensor": [[1.0], [2.0], [3.0]]},
+        {"packed_tensor": [[[1.0], [0.0]], [[2.0], [3.0]]]})
 
     def shape(lengths: TensorType, tensor: TensorType, *, max_length: int, **others: Any) -> tuple[TensorType, ...]:
         grid = (rows_of(lengths), None if max_length == -1 else max_length)
@@ -197,6 +210,9 @@ class UnpackSegments(Operator):
     arguments = [Int("max_length", -1, "sequences are cut at this length")]
     gradient = emits("PackSegments", "I0 GO0", "GI1")
     strings = True
+    example = Example(
+        {"lengths": [1, 2], "tensor": [[[1.0], [0.0]], [[2.0], [3.0]]]},
+        {"packed_tensor": [[1.0], [2.0], [3.0]]})
 
     def shape(lengths: TensorType, tensor: TensorType, **arguments: Any) -> TensorType:
         return tensor.with_dims(None if tensor.dims is None else (None, *tensor.dims[2:]))
@@ -227,6 +243,9 @@ class PackRNNSequence(Operator):
     inputs = [In("values", "(N, D, ...)"), In("lengths", "(S,) int")]
     outputs = [Out("output", "(T, S, D, ...)")]
     gradient = emits("UnpackRNNSequence", "GO0 I1", "GI0")
+    example = Example(
+        {"values": [[1.0], [2.0], [3.0]], "lengths": [1, 2]},
+        {"output": [[[1.0], [2.0]], [[0.0], [3.0]]]})
 
     def shape(values: TensorType, lengths: TensorType) -> TensorType:
         return values.with_dims(None if values.dims is None else (None, rows_of(lengths), *values.dims[1:]))
@@ -243,6 +262,9 @@ class UnpackRNNSequence(Operator):
     inputs = [In("values", "(T, S, D, ...)"), In("lengths", "(S,) int")]
     outputs = [Out("output", "(N, D, ...)")]
     gradient = emits("PackRNNSequence", "GO0 I1", "GI0")
+    example = Example(
+        {"values": [[[1.0], [2.0]], [[0.0], [3.0]]], "lengths": [1, 2]},
+        {"output": [[1.0], [2.0], [3.0]]})
 
     def shape(values: TensorType, lengths: TensorType) -> TensorType:
         return values.with_dims(None if values.dims is None else (None, *values.dims[2:]))
@@ -274,6 +296,9 @@ class ReversePackedSegs(Operator):
     outputs = [Out("reversed data", "like data")]
     shape = same_as(0)
     gradient = emits("ReversePackedSegs", "GO0 I1", "GI0")
+    example = Example(
+        {"data": [[[1.0], [2.0]], [[3.0], [4.0]]], "lengths": [1, 2]},
+        {"reversed_data": [[[1.0], [4.0]], [[3.0], [2.0]]]})
 
     def kernel(xp: Any, data: Any, lengths: Any) -> Any:
         time, lengths = _time_mask(xp, data, lengths)
@@ -291,6 +316,9 @@ class VariableLengthSequencePadding(Operator):
     outputs = [Out("Y", "like X")]
     inplace = {(0, 0)}
     shape = same_as(0)
+    example = Example(
+        {"X": [[[1.0], [2.0]], [[3.0], [4.0]]], "lengths": [1, 2]},
+        {"Y": [[[1.0], [2.0]], [[0.0], [4.0]]]})
 
     def kernel(xp: Any, X: Any, lengths: Any) -> Any:
         time, lengths = _time_mask(xp, X, lengths)
@@ -321,6 +349,10 @@ class SequenceMask(Operator):
         Float("fill_val", -math.inf), Int("batch", None), Int("repeat_from_axis", None),
     ]
     shape = same_as(0)
+    example = Example(
+        {"input": [[1.0, 2.0], [3.0, 4.0]], "sequence_lengths": [1, 2]},
+        {"masked_tensor": [[1.0, -1.0], [3.0, 4.0]]},
+        {"mode": "sequence", "fill_val": -1.0})
 
     def kernel(xp: Any, input: Any, sequence_lengths: Any, *, mode: str, axis: int, grad: bool, radius: int,
                fill_val: float, batch: int | None, repeat_from_axis: int | None) -> Any:

@@ -7,6 +7,7 @@ from typing import Any
 
 from netgrad.graph.arguments import Bool, Float, Int, Ints
 from netgrad.graph.declaration import In, Operator, Out
+from netgrad.graph.example import Example, Tensor
 from netgrad.graph.rules import Rule, forbidden, no_gradient
 from netgrad.graph.shapes import TensorType, data_dependent, same_as
 from netgrad.ops._arrays import array, full, zeros
@@ -25,6 +26,10 @@ class SparseToDense(Operator):
     ]
     outputs = [Out("output", "(rows, ...)")]
     arguments = [Int("output_first_dim", 0, "the number of rows; 0: from the inputs")]
+    example = Example(
+        {"indices": [1, 0, 1], "values": [1.0, 2.0, 3.0], "data_to_infer_dim": [[0.0], [0.0], [0.0]]},
+        {"output": [2.0, 4.0, 0.0]},
+        wrt=("values",))
 
     def shape(indices: TensorType, values: TensorType, rows_of: TensorType | None = None, *,
               output_first_dim: int) -> TensorType:
@@ -64,6 +69,7 @@ class EnsureDense(Operator):
     strings = True
     shape = same_as(0)
     shares = {(0, 0)}
+    example = Example({"input": [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]}, {"output": [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]})
 
     def kernel(xp: Any, input: Any) -> Any:
         return input
@@ -113,6 +119,11 @@ class SparseToDenseMask(Operator):
     ]
     effects = {"state"}
     strings = True
+    example = Example(
+        {"indices": Tensor([2, 1], "int64"), "values": [1.0, 2.0], "default_value": 0.0, "lengths": [1, 1]},
+        {"output": [[0.0, 1.0], [2.0, 0.0]]},
+        {"mask": [1, 2]},
+        wrt=("values",))
 
     def shape(indices: TensorType, values: TensorType, default_value: TensorType, lengths: TensorType | None = None, *,
               mask: Any, **_: Any) -> tuple[TensorType, TensorType]:
@@ -157,6 +168,10 @@ class SparseToDenseMaskGradient(Operator):
     outputs = [Out("dvalues", "a row per index")]
     arguments = SparseToDenseMask.arguments
     internal = True
+    example = Example(
+        {"indices": Tensor([2, 1], "int64"), "dY": [[1.0, 0.5], [2.0, -1.0]], "lengths": [1, 1]},
+        {"dvalues": [0.5, 2.0]},
+        {"mask": [1, 2]})
 
     def kernel(xp: Any, indices: Any, dY: Any, lengths: Any = None, *, mask: Any) -> Any:
         columns = _mask_places(mask)
@@ -194,6 +209,9 @@ class BatchDenseToSparse(Operator):
 
     inputs = [In("lengths", "1-D: indices per row"), In("indices", "1-D: columns"), In("dense", "2-D")]
     outputs = [Out("values", "like indices, dtype of dense")]
+    example = Example(
+        {"lengths": Tensor([1, 2], "int64"), "indices": Tensor([0, 0, 1], "int64"), "dense": [[1.0, 0.0], [2.0, 3.0]]},
+        {"values": [1.0, 2.0, 3.0]})
 
     def shape(lengths: TensorType, indices: TensorType, dense: TensorType) -> TensorType:
         return dense.with_dims(indices.dims)
@@ -225,6 +243,10 @@ class BatchSparseToDense(Operator):
     ]
     outputs = [Out("dense", "(rows, columns)")]
     arguments = [Int("dense_last_dim", -1, "the number of columns"), Float("default_value", 0.0)]
+    example = Example(
+        {"lengths": Tensor([1, 2], "int64"), "indices": Tensor([0, 0, 1], "int64"), "values": [1.0, 2.0, 3.0]},
+        {"dense": [[1.0, 0.0], [2.0, 3.0]]},
+        {"dense_last_dim": 2})
 
     def shape(lengths: TensorType, indices: TensorType, values: TensorType, like: TensorType | None = None, *,
               dense_last_dim: int, **_: Any) -> TensorType:
@@ -287,6 +309,7 @@ class SparseNormalize(Operator):
     inplace_required = side_by_side()
     shape = same_as(0)
     gradient = forbidden()
+    example = Example({"param": [[3.0, 4.0], [1.0, 0.0]], "indices": [0]}, {"param": [[0.6, 0.8], [1.0, 0.0]]})
 
     def kernel(xp: Any, param: Any, indices: Any, grad: Any = None, *, norm: float, use_max_norm: bool) -> Any:
         return _normalized(xp, param, indices, norm, use_max_norm)
@@ -301,6 +324,9 @@ class Float16SparseNormalize(Operator):
     inplace_required = side_by_side()
     shape = same_as(0)
     gradient = forbidden()
+    example = Example(
+        {"param": Tensor([[3.0, 4.0], [1.0, 0.0]], "float16"), "indices": [0]},
+        {"param": Tensor([[0.600098, 0.799805], [1.0, 0.0]], "float16")})
 
     def kernel(xp: Any, param: Any, indices: Any, grad: Any = None, *, norm: float, use_max_norm: bool) -> Any:
         return _normalized(xp, param, indices, norm, use_max_norm)
@@ -317,6 +343,10 @@ class SparseLpRegularizer(Operator):
     arguments = [Float("p", 2.0, "1 or 2"), Float("reg_lambda", 1e-5, "between 0 and 1")]
     inplace_required = side_by_side()
     shape = same_as(0)
+    example = Example(
+        {"param": [[1.0, -2.0], [3.0, 4.0]], "indices": [0]},
+        {"param": [[0.9, -1.8], [3.0, 4.0]]},
+        {"p": 2.0, "reg_lambda": 0.1})
 
     def kernel(xp: Any, param: Any, indices: Any, grad: Any = None, *, p: float, reg_lambda: float) -> Any:
         if p not in (1.0, 2.0) or not 0 < reg_lambda < 1:
@@ -344,6 +374,7 @@ class EnsureClipped(Operator):
     shape = same_as(0)
     shares = {(0, 0)}
     gradient = forbidden()
+    example = Example({"param": [1.0, -3.0]}, {"output_param": [1.0, -2.0]}, {"min": -2.0, "max": 2.0})
 
     def kernel(xp: Any, param: Any, indices: Any = None, grad: Any = None, *, low: float | None,
                high: float | None) -> Any:
@@ -364,6 +395,10 @@ class SparseDropoutWithReplacement(Operator):
     effects = {"random"}
     shape = data_dependent((None, 1), ("int32", 1))
     gradient = no_gradient
+    example = Example(
+        {"X": Tensor([1, 2, 3], "int64"), "Lengths": [3]},
+        {"Y": Tensor([1, 2, 3], "int64"), "OutputLengths": [3]},
+        {"ratio": 0.0, "replacement_value": 0})
 
     def kernel(xp: Any, X: Any, Lengths: Any, *, ratio: float, replacement_value: int, op: Any) -> Any:
         if not 0 <= ratio <= 1:
@@ -391,6 +426,10 @@ class IndexHash(Operator):
     inplace = {(0, 0)}
     shape = same_as(0)
     gradient = forbidden()
+    example = Example(
+        {"Indices": Tensor([1, 2], "int64")},
+        {"HashedIndices": Tensor([30, 59], "int64")},
+        {"modulo": 100, "seed": 7})
 
     def kernel(xp: Any, Indices: Any, *, seed: int, modulo: int) -> Any:
         if modulo <= 0:

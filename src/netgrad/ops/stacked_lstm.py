@@ -6,6 +6,7 @@ from typing import Any
 
 from netgrad.graph.arguments import Bool, Int
 from netgrad.graph.declaration import In, Operator, Out
+from netgrad.graph.example import Example
 from netgrad.graph.rules import no_gradient
 from netgrad.graph.shapes import ShapeError
 from netgrad.ops._arrays import require_shape
@@ -26,6 +27,10 @@ class InferenceLSTM(Operator):
     arguments = [Int("num_layers", 1), Bool("has_biases", True), Bool("batch_first", False),
                  Bool("bidirectional", False)]
     gradient = no_gradient
+    example = Example(
+        {"input": [[[1.0]]], "hidden_0": [[[0.0]]], "cell_0": [[[0.0]]], "w_ih": [[0.1], [0.2], [0.3], [0.4]],
+         "w_hh": [[0.5], [0.5], [0.5], [0.5]], "b_ih": [0.0, 0.0, 0.0, 0.0], "b_hh": [0.0, 0.0, 0.0, 0.0]},
+        {"output": [[[0.0908519]]], "hidden": [[[0.0908519]]], "cell": [[[0.152933]]]})
 
     def kernel(xp: Any, *inputs: Any, num_layers: int, has_biases: bool, batch_first: bool, bidirectional: bool) -> Any:
         directions, each = 2 if bidirectional else 1, 4 if has_biases else 2

@@ -7,6 +7,7 @@ from typing import Any
 
 from netgrad.graph.arguments import Int, Str
 from netgrad.graph.declaration import In, Operator, Out
+from netgrad.graph.example import Example
 from netgrad.graph.rules import forbidden
 from netgrad.graph.shapes import TensorType, same_as
 from netgrad.ops._strings import string_array
@@ -32,6 +33,7 @@ class StringStartsWith(_Test):
     """Does each string begin with the prefix?"""
 
     arguments = [Str("prefix", "")]
+    example = Example({"strings": ["cat", "dog"]}, {"bools": [True, False]}, {"prefix": "c"})
 
     def kernel(xp: Any, strings: Any, *, prefix: str) -> Any:
         return _tested(xp, strings, lambda s: s.startswith(prefix.encode("utf-8", "surrogateescape")))
@@ -41,6 +43,7 @@ class StringEndsWith(_Test):
     """Does each string end with the suffix?"""
 
     arguments = [Str("suffix", "")]
+    example = Example({"strings": ["cat", "dog"]}, {"bools": [True, False]}, {"suffix": "at"})
 
     def kernel(xp: Any, strings: Any, *, suffix: str) -> Any:
         return _tested(xp, strings, lambda s: s.endswith(suffix.encode("utf-8", "surrogateescape")))
@@ -50,6 +53,7 @@ class StringEquals(_Test):
     """Is each string the text?"""
 
     arguments = [Str("text", "")]
+    example = Example({"strings": ["cat", "dog"]}, {"bools": [True, False]}, {"text": "cat"})
 
     def kernel(xp: Any, strings: Any, *, text: str) -> Any:
         return _tested(xp, strings, lambda s: s == text.encode("utf-8", "surrogateescape"))
@@ -64,6 +68,7 @@ class StringPrefix(Operator):
     shape = same_as(0)
     host = True
     gradient = forbidden("strings have no gradient")
+    example = Example({"strings": ["cat", "dog"]}, {"prefixes": ["ca", "do"]}, {"length": 2})
 
     def kernel(xp: Any, strings: Any, *, length: int) -> Any:
         return string_array([s[:max(length, 0)] for s in strings.reshape(-1)], strings.shape)
@@ -78,6 +83,7 @@ class StringSuffix(Operator):
     shape = same_as(0)
     host = True
     gradient = forbidden("strings have no gradient")
+    example = Example({"strings": ["cat", "dog"]}, {"suffixes": ["at", "og"]}, {"length": 2})
 
     def kernel(xp: Any, strings: Any, *, length: int) -> Any:
         return string_array([s[max(0, len(s) - max(length, 0)):] for s in strings.reshape(-1)], strings.shape)
@@ -99,6 +105,7 @@ class StringJoin(Operator):
     arguments = [Str("delimiter", ","), Int("axis", 0, "0: a string per row; 1: one per column")]
     host = True
     gradient = forbidden("strings have no gradient")
+    example = Example({"input": [[1.0, 2.0], [3.0, 4.0]]}, {"strings": ["1,2,", "3,4,"]})
 
     def shape(input: TensorType, *, axis: int, **_: Any) -> TensorType:
         return TensorType("string", None if input.dims is None else (input.dims[axis],))
