@@ -299,11 +299,11 @@ def test_ops_lists_and_documents(command):
 
 
 def test_every_operator_can_be_documented(command):
-    from netgrad.cli.operators import _sheet
     from netgrad.graph import registry
+    from netgrad.ops.catalogue import sheet as sheet_of
 
     for declaration in registry.every():
-        sheet = list(_sheet(declaration))
+        sheet = list(sheet_of(declaration))
         assert declaration.type in sheet[0]
         assert any(text.startswith("gradient:") for text in sheet), declaration.type
 

@@ -13,7 +13,7 @@ from netgrad.graph import registry
 def build() -> dict[str, str]:
     """Operator type -> module of `netgrad.ops`, by importing every family."""
     families = sorted(m.name for m in pkgutil.iter_modules(netgrad.ops.__path__)
-                      if m.name != "index" and not m.name.startswith("_"))
+                      if m.name not in ("catalogue", "index") and not m.name.startswith("_"))
     for family in families:
         importlib.import_module(f"netgrad.ops.{family}")
     found = {name: declaration.__module__ for name, declaration in registry._declared.items()}
