@@ -193,6 +193,8 @@ class Maker:
             type == "Pow" and self.value(inputs[0]).min(initial=1) < 0
         ):
             return False
+        if type in ("Max", "Min") and self.tied(inputs):
+            return False
         op = CreateOperator(type, list(inputs), list(outputs), **arguments)
         before = {name: self.value(name) for name in outputs if self.ws.has_blob(name)}
         try:
@@ -215,6 +217,13 @@ class Maker:
             if value.dtype == np.float64 and value.size:
                 self.live.append(name)
         return True
+
+    def tied(self, names: Sequence[str]) -> bool:
+        """Whether two blobs agree somewhere: there a chain of one-sided derivatives need not be the derivative."""
+        values = [self.value(name) for name in dict.fromkeys(names)]
+        return any(
+            a.shape == b.shape and bool((np.abs(a - b) < 1e-6).any()) for k, a in enumerate(values) for b in values[:k]
+        )
 
     def maybe_in_place(self, type: str, inputs: Sequence[str]) -> str:
         declaration = registry.find(type)
