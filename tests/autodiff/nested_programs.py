@@ -10,6 +10,7 @@ import numpy as np
 
 from netgrad.control.operators import add_if_op, add_while_op
 from netgrad.graph import registry
+from netgrad.graph.control import effect_of_all
 from netgrad.graph.net import Net
 
 SHAPE = (2, 3)
@@ -36,9 +37,10 @@ class Program:
 
 
 class _Maker:
-    def __init__(self, r: random.Random, most: int) -> None:
+    def __init__(self, r: random.Random, most: int, depth: int) -> None:
         self.r = r
         self.most = most
+        self.depth = depth
         self.count = 0
         self.feeds: dict[str, np.ndarray] = {"one": np.array([1], np.int64), "zero_row": np.array([0, 1, 0], np.int64)}
         self.control = 0
@@ -119,8 +121,11 @@ class _Maker:
         if self.r.random() < 0.2:  # branches that run on the blobs around, without a workspace of their own
             self.kinds.add("plain If")
             nets = {"then_net": then.Proto()} | ({"else_net": other.Proto()} if other else {})
-            reads = [b for b in floats if self.r.random() < 0.8]
-            written = {o for n in nets.values() for op in n.op for o in op.output}
+            reads = list(dict.fromkeys(b for n in nets.values() for b in effect_of_all(n.op).reads
+                                       if b in floats or b in self.feeds))
+            if depth == self.depth:  # where no net around must be told what is read
+                reads = [b for b in reads if self.r.random() < 0.8]
+            written = {o for n in nets.values() for o in effect_of_all(n.op).writes}
             net.If([cond, *reads], [b for b in floats if b in written], **nets)
         else:
             add_if_op(net, cond, self.visible(scope) | {cond}, then, other)
@@ -156,8 +161,9 @@ class _Maker:
         made = f"result{self.count}"
         body = self.inside("inner", list(inner.values()), set(inner.values()), depth)
         body.Sum([inner[self.r.choice(floats)], inner[self.r.choice(floats)]], f"in_{made}")
-        written = {o for op in body.Proto().op for o in op.output}
-        extra = sorted({n for op in body.Proto().op for n in op.input if n in self.feeds and n not in inner.values()})
+        found = effect_of_all(body.Proto().op)
+        written = found.writes
+        extra = [name for name in found.reads if name in self.feeds and name not in inner.values()]
         outputs = [*(b for b in floats if inner[b] in written), made]
         net.CreateScope([], f"scope{self.count}")
         inputs = [*floats, *extra]
@@ -174,13 +180,14 @@ class _Maker:
 def draw(seed: int, most: int = 5, depth: int = 3) -> Program:
     """A program of at most so many rounds in a loop and so much nesting."""
     r = random.Random(seed)
-    maker = _Maker(r, most)
+    maker = _Maker(r, most, depth)
     numbers = np.random.default_rng(seed)
     floats = [f"{letter}" for letter in "xyz"[: r.randint(2, 3)]]
-    for name in floats:
-        maker.feeds[name] = numbers.uniform(-1.5, 1.5, SHAPE)
-    parameters = list(floats)
+    parameters = [f"{name}_fed" for name in floats]
     net = Net("program")
+    for name, fed in zip(floats, parameters):
+        maker.feeds[fed] = numbers.uniform(-1.5, 1.5, SHAPE)
+        net.Copy(fed, name)
     scope = set(floats)
     while maker.control == 0:
         maker.block(net, floats, scope, depth)

@@ -45,6 +45,8 @@ class BackwardPass:
         emitted, names = walk.emitted, walk.names
         self._walk = walk
         self._gradients = gradients
+        if walk.has_nets:
+            encoding.write_nets(emitted, names)
         self.wire = encoding.encode(emitted, names)
         self.saving = plan
         #: for each gradient operator the position of the forward operator it belongs to; -1 for fills of ys
@@ -112,27 +114,27 @@ def build(ops: Sequence[Any], ys: Ys, *, wrt: Iterable[Any] | None = None, overw
         walk = Walk(ops, wrt=None if wrt is None else _known_names(ops, wrt), fill_missing=save, bridge_devices=save,
                     line_of=line_of)
         _check_stops(walk.forward)
-        given = _start(walk, ys)
+        given = start(walk, ys)
         walk.run()
         verifier = Verifier(walk, protected)
         if not save:
             verifier.given = given
         gradients: dict[str, Cotangent] | None = None
-        plan = saving.Plan()
+        plan = saving.Plan(replaced=walk.replaced)
         if not share_results or verifier.watch():
             gradients = walk.gradient_map()
             if not share_results:
                 _separate(walk, gradients, given)
-            gradients = _verified(walk, verifier, gradients, given, plan, save)
+            gradients = verified(walk, verifier, gradients, given, plan, save)
         order_sums(walk)
         return BackwardPass(walk, gradients, plan)
 
 
-def _verified(walk: Walk, verifier: Verifier, gradients: dict[str, Cotangent], given: Iterable[int], plan: saving.Plan,
-              save: bool) -> dict[str, Cotangent]:
+def verified(walk: Walk, verifier: Verifier, gradients: dict[str, Cotangent], given: Iterable[int], plan: saving.Plan,
+             save: bool) -> dict[str, Cotangent]:
     """Lets the verifier mend names and, if wanted, puts overwritten values aside; returns the map as it then is."""
     results = [v for g in gradients.values() for v in (g if isinstance(g, tuple) else (g,))]
-    lost = verifier.run([*results, *given])
+    lost = verifier.run([*results, *given], plan.saved)
     if lost and not save:
         raise _overwritten_error(walk, lost, gradients)
     while lost:
@@ -177,7 +179,7 @@ def _check_stops(forward: Forward) -> None:
                     "operators that come after it read its output, or remove it")
 
 
-def _start(walk: Walk, ys: Ys) -> dict[int, int]:
+def start(walk: Walk, ys: Ys) -> dict[int, int]:
     """Enters the ys; returns the values of given gradients, each with the forward value that it belongs to."""
     if not isinstance(ys, (list, dict)):
         raise YsTypeError(f"ys should either be a list or a dict, not {type(ys).__name__}")
@@ -446,6 +448,7 @@ def rule_of_one(op: Any, g_output: Sequence[Any]) -> tuple[list[Any], list[Any]]
             found[k] = GradientSlice(names[gradient[0]], names[gradient[1]])
         else:
             found[k] = names[gradient]
+    encoding.write_nets(context.emitted, names)
     return list(caffe2_pb2.NetDef.FromString(encoding.encode(context.emitted, names)).op), found
 
 
@@ -476,6 +479,8 @@ def _append(net: Any, backward: BackwardPass, skip: int) -> int:
     proto, provenance = net.Proto(), net._provenance
     sources: Sequence[int] = [k + skip if k >= 0 else -1 for k in backward.origins] if skip else backward.origins
     plan = backward.saving
+    for index, op in plan.replaced.items():
+        proto.op[index + skip].CopyFrom(op)
     for (index, position), name in plan.renames.items():
         proto.op[index + skip].output[position] = name
     if plan.copies:

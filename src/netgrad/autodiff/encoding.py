@@ -27,7 +27,8 @@ class Emitted:
     Attributes:
         types: operator types.
         inputs, outputs: the values that each reads and writes.
-        rests: type, arguments, device, engine and flag of each, encoded.
+        rests: type, arguments, device, engine and flag of each, encoded; or an object whose ``text(names)`` is that,
+            where it depends on what values are called.
         origins: the forward operator that each belongs to; -1 for the fill of a y.
     """
 
@@ -37,7 +38,7 @@ class Emitted:
         self.types: list[str] = []
         self.inputs: list[list[int]] = []
         self.outputs: list[list[int]] = []
-        self.rests: list[str] = []
+        self.rests: list[Any] = []
         self.origins: list[int] = []
 
     def __len__(self) -> int:
@@ -49,6 +50,14 @@ class Emitted:
         self.inputs.append(inputs)
         self.outputs.append(outputs)
         self.rests.append(type_field(type) + rest)
+        self.origins.append(origin)
+
+    def add_whole(self, type: str, inputs: list[int], outputs: list[int], rest: Any, origin: int) -> None:
+        """Appends an operator whose ``rest`` holds everything, its type too."""
+        self.types.append(type)
+        self.inputs.append(inputs)
+        self.outputs.append(outputs)
+        self.rests.append(rest)
         self.origins.append(origin)
 
     def extend(self, other: Emitted) -> None:
@@ -163,8 +172,13 @@ def decode_rest(rest: str) -> Any:
     return caffe2_pb2.OperatorDef.FromString(rest.encode("latin-1"))
 
 
+def write_nets(emitted: Emitted, names: Sequence[str]) -> None:
+    """Encodes what depends on final names: the nets of control flow."""
+    emitted.rests[:] = [rest if rest.__class__ is str else rest.text(names) for rest in emitted.rests]
+
+
 def encode(emitted: Emitted, names: Sequence[str]) -> bytes:
-    """The operators as the wire format of a NetDef that holds nothing else."""
+    """The operators as the wire format of a NetDef that holds nothing else; `write_nets` must have been called."""
     if not names or max(map(len, names)) > 127 or not "".join(names).isascii():
         return _encode_any(emitted, list(map(sized, names)))
     blocks: list[bytes] = []

@@ -6,10 +6,12 @@ The backward walk appends its own values to the same list, so that one table say
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from sys import intern
 from typing import Any
+
+from netgrad.graph import control
 
 
 class Forward:
@@ -30,6 +32,13 @@ class Forward:
     """
 
     def __init__(self, ops: Sequence[Any]) -> None:
+        self._read(ops, {}, {})
+        if not control.TYPES.isdisjoint(self.types):
+            self._read(ops, *_hidden(ops))
+
+    def _read(self, ops: Sequence[Any], also_read: Mapping[int, list[str]],
+              also_written: Mapping[int, list[str]]) -> None:
+        """Numbers all values. Operators may read and write more than they say: by the nets that they run."""
         names: list[str] = []
         current: dict[str, int] = {}
         ins: list[tuple[int, ...]] = []
@@ -44,7 +53,7 @@ class Forward:
         count = 0
         for index, op in enumerate(ops):
             row = []
-            for name in op.input[:]:
+            for name in (op.input[:] if index not in also_read else [*op.input, *also_read[index]]):
                 value = find(name)
                 if value is None:
                     value = current[name] = count
@@ -57,7 +66,7 @@ class Forward:
                 row.append(value)
             ins.append(tuple(row))
             first = count
-            for name in op.output[:]:
+            for name in (op.output[:] if index not in also_written else [*op.output, *also_written[index]]):
                 before = find(name)
                 if before is not None:
                     rebinds.append(index)
@@ -130,3 +139,30 @@ class Forward:
     def _place(self, index: int, line_of: Any) -> str:
         line = line_of(index) if line_of else None
         return f"operator #{index} ({self.ops[index].type})" + (f" at {line}" if line else "")
+
+
+def _hidden(ops: Sequence[Any]) -> tuple[dict[int, list[str]], dict[int, list[str]]]:
+    """What operators that run nets read and write beside their inputs and outputs.
+
+    A blob that is written on some paths only keeps its earlier value on the others, so that value is read; unless an
+    operator without inputs made it (a fill, for the shape's sake), from where no gradient leads anywhere.
+    """
+    reads: dict[int, list[str]] = {}
+    writes: dict[int, list[str]] = {}
+    filled: set[str] = set()
+    seen: set[str] = set()
+    for index, op in enumerate(ops):
+        seen.update(op.input)
+        if op.type in control.TYPES:
+            found = control.effect(op)
+            stated, listed = set(op.input), set(op.output)
+            reads[index] = [name for name in found.reads
+                            if name not in stated and name not in filled and (name in seen or name in listed)]
+            writes[index] = sorted(found.writes - listed)
+        written = [*op.output, *writes.get(index, ())]
+        seen.update(written)
+        if op.input:
+            filled.difference_update(written)
+        else:
+            filled.update(written)
+    return reads, writes

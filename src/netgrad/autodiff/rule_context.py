@@ -221,6 +221,11 @@ class RuleContext:
         rest += self.walk.copied(self.op, copy and self.copy_arguments, self.copy_device, self.copy_engine)
         self.emitted.add(type, inputs, outputs, rest + encoding.IS_GRADIENT, self.index)
 
+    def through_nets(self) -> None:
+        from netgrad.autodiff.control_rules import RULES
+
+        RULES[self.type](self)
+
     # what came of it
 
     def finish(self) -> list[tuple[int, Cotangent, bool | tuple[bool, bool], Any]]:
@@ -263,7 +268,8 @@ class RuleContext:
             if not any(v in needed or v in walk.pinned for v in outputs):
                 continue
             needed.update(emitted.inputs[position])
-            named = [walk.unwanted if walk.names[v].endswith("_grad") and v not in needed else v for v in outputs]
-            emitted.outputs[position] = walk.without_optional_tail(emitted.types[position], named)
+            if emitted.rests[position].__class__ is str and emitted.types[position] != "Do":
+                named = [walk.unwanted if walk.names[v].endswith("_grad") and v not in needed else v for v in outputs]
+                emitted.outputs[position] = walk.without_optional_tail(emitted.types[position], named)
             kept.append(position)
         emitted.keep(kept[::-1])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -23,11 +24,32 @@ class Plan:
         copies: forward operator -> Copy operators that go before it.
         renames: (forward operator, output position) -> new name, for values that nothing else could ever read.
         saved: new name -> forward value.
+        replaced: forward operator -> what must stand in its place (its nets put values aside).
     """
 
     copies: dict[int, list[Any]] = field(default_factory=dict)
     renames: dict[tuple[int, int], str] = field(default_factory=dict)
     saved: dict[str, int] = field(default_factory=dict)
+    replaced: dict[int, Any] = field(default_factory=dict)
+
+    @property
+    def changes(self) -> bool:
+        """Whether anything must change."""
+        return bool(self.copies or self.renames or self.replaced)
+
+
+def changed(ops: Sequence[Any], plan: Plan) -> list[Any]:
+    """The forward operators as a plan wants them."""
+    whole: list[Any] = []
+    for index, op in enumerate(ops):
+        whole += plan.copies.get(index, ())
+        copy = caffe2_pb2.OperatorDef()
+        copy.CopyFrom(plan.replaced.get(index, op))
+        whole.append(copy)
+        for (position, output), name in plan.renames.items():
+            if position == index:
+                copy.output[output] = name
+    return whole
 
 
 def put_aside(walk: Walk, free: Names, lost: list[Lost], plan: Plan) -> dict[int, int]:

@@ -77,7 +77,7 @@ def _against(forward: list[Any], found: list[Any], start: int, ys: Any, wrt: Any
             wanted = build(forward, ys, wrt=wrt, share_results=share_results, overwritten="save")
         except GradientError:
             return [Finding(-1, str(error))]
-        if wanted.saving.copies or wanted.saving.renames:
+        if wanted.saving.changes:
             return [Finding(-1, f"no backward pass of these forward operators can be right: {error}")]
     return _Comparison(forward, found, wanted.operators(), start).run()
 

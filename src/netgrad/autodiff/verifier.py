@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from netgrad.autodiff.errors import OverwrittenError
-from netgrad.graph import registry
+from netgrad.graph import control, registry
 
 if TYPE_CHECKING:
     from netgrad.autodiff.walk import Walk
@@ -112,11 +112,11 @@ class Verifier:
             for k, value in enumerate(all_outputs[position]):
                 before = find(names[value])
                 if before is not None:
-                    if value not in pinned and value != walk.unwanted and (
+                    if value not in pinned and value != walk.unwanted and not self._follows(value, before) and (
                             before < forward_size or before in late or not self._may_overwrite(position, k, before)):
                         if before in self.given:
                             self._check_given(before)
-                        names[value] = self.fresh.fresh(names[value])
+                        self._rename(value, self.fresh.fresh(names[value]))
                     else:
                         displaced[value] = before
                 holds[names[value]] = value
@@ -157,10 +157,20 @@ class Verifier:
         if holder != value:
             clobberers = [value]
         for changed in clobberers:
-            names[changed] = self.fresh.fresh(name)
-            holds[names[changed]] = changed
+            if names[changed] == name:  # not yet renamed with one that it is tied to
+                self._rename(changed, self.fresh.fresh(name))
+                holds[names[changed]] = changed
         if holder == value:
             holds[name] = value
+
+    def _rename(self, value: int, name: str) -> None:
+        """Renames a value, and those that must have its name."""
+        for each in self.walk.tied.get(value, (value,)):
+            self.walk.names[each] = name
+
+    def _follows(self, value: int, before: int) -> bool:
+        """Whether a value is written over another one that it is tied to, as it must be."""
+        return before in self.walk.tied.get(value, ())
 
     def _check_given(self, gradient: int) -> None:
         """Refuses a given gradient that bears the name which the gradient of another version of its blob would have."""
@@ -180,6 +190,8 @@ class Verifier:
     def _may_overwrite(self, position: int, output: int, operand: int) -> bool:
         """Whether an emitted operator may write an output over what its name holds: unless its schema forbids it."""
         emitted = self.walk.emitted
+        if emitted.types[position] in control.TYPES:  # its nets read while they write
+            return operand not in emitted.inputs[position] and operand not in emitted.outputs[position]
         declaration = registry.find(emitted.types[position])
         if declaration is None or position in self._sums:
             return True

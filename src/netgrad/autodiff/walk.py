@@ -21,6 +21,7 @@ from netgrad.autodiff.rule_context import Cotangent, RuleContext
 from netgrad.graph import registry
 from netgrad.graph.rules import Emits, GradientNotProvided, NoGradient, NoRule, pass_through
 from netgrad.graph.schema import counts, in_place
+from netgrad.proto import caffe2_pb2
 
 _NOT_SEEN: Any = object()
 
@@ -121,6 +122,14 @@ class Walk:
         #: emitted Sums, whose inputs may be reordered, and their results
         self.sums: list[int] = []
         self.totals: set[int] = set()
+        #: forward operators that must be changed: their nets put values aside
+        self.replaced: dict[int, Any] = {}
+        #: emitted values that must have one name for ever: a state before a loop and after it -> that group
+        self.tied: dict[int, tuple[int, ...]] = {}
+        #: whether an emitted operator has nets that name values of this walk
+        self.has_nets = False
+        #: whether these operators are the body of a loop
+        self.in_loop = False
         #: blobs that users' rules name and nobody mentions otherwise
         self.externals: dict[str, int] = {}
         self.problems: list[str] = []
@@ -142,6 +151,18 @@ class Walk:
         if name not in self.externals:
             self.externals[name] = self.new_value(name)
         return self.externals[name]
+
+    def replacement(self, index: int) -> Any:
+        """What must stand in the place of a forward operator: a copy, to be changed."""
+        if index not in self.replaced:
+            self.replaced[index] = copy = caffe2_pb2.OperatorDef()
+            copy.CopyFrom(self.forward.ops[index])
+        return self.replaced[index]
+
+    def tie(self, *values: int) -> None:
+        """These values are one blob, written anew: their name stays one."""
+        for value in values:
+            self.tied[value] = values
 
     @staticmethod
     def gradient_name(name: str) -> str:

@@ -1,8 +1,8 @@
 """What operators that run nets read and write: If, While and Do, nested as deep as one likes.
 
 If and While run their nets on the blobs around them, so what they read and write follows from the nets and not from
-their lists of inputs and outputs. A blob that is written on some paths only keeps its earlier value on the others: it is
-read as much as written.
+their lists of inputs and outputs. A blob that is written on some paths only keeps its earlier value on the others: it
+is read as much as written.
 """
 
 from __future__ import annotations

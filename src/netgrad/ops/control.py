@@ -6,9 +6,11 @@ from typing import Any
 
 from netgrad.graph.arguments import Bool, Int, Ints, Net, Strs
 from netgrad.graph.declaration import ANY_PAIR, In, Operator, Out, between
+from netgrad.graph.example import Example
 from netgrad.graph.rules import forbidden, no_gradient, through_nets
 from netgrad.graph.shapes import TensorType
 from netgrad.ops._arrays import require_shape, require_size
+
 
 class If(Operator):
     """Runs one of two nets, by a condition, on the blobs around it."""
@@ -54,8 +56,8 @@ class While(Operator):
 class ONNXWhile(Operator):
     """A loop as ONNX has it: a body run up to max_trip_count times, while its condition holds.
 
-    The body's external inputs are the round (int64 scalar), the condition, and the carried values; its external outputs the
-    condition, the carried values, and values of each round, which are concatenated along the first axis.
+    The body's external inputs are the round (int64 scalar), the condition, and the carried values; its external outputs
+    the condition, the carried values, and values of each round, which are concatenated along the first axis.
     """
 
     inputs = [In("max_trip_count", "a single int64"), In("first_iter_condition", "a single bool"),
@@ -146,6 +148,7 @@ class Conditional(Operator):
     inputs = [In("Condition", "(N,), bool"), In("DataT", "(N, ...)"), In("DataF", "like DataT")]
     outputs = [Out("DataO", "like DataT")]
     gradient = no_gradient
+    example = Example({"Condition": [True, False], "DataT": [1.0, 2.0], "DataF": [3.0, 4.0]}, {"DataO": [1.0, 4.0]})
 
     def shape(Condition: TensorType, DataT: TensorType, DataF: TensorType) -> TensorType:
         return DataT
@@ -167,6 +170,7 @@ class AsyncNetBarrier(Operator):
     shares = {(k, k) for k in range(64)}
     num_inputs = between(1, None)
     gradient = forbidden()
+    example = Example({"X": [1.0]}, {"X": [1.0]})
 
     def shape(*blobs: TensorType, **_: Any) -> tuple[TensorType, ...]:
         return blobs
