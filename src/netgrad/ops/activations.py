@@ -12,6 +12,7 @@ from netgrad.graph.rules import emits
 from netgrad.graph.shapes import TensorType, same_as
 from netgrad.ops._arrays import canonical_axis, rows
 from netgrad.ops._broadcasting import expect_like, fold
+from netgrad.ops._second import chain, flat, of_softmax, with_curvature
 from netgrad.ops.elementwise import FromInput, FromInputLast, FromOutput, Unary
 
 
@@ -38,9 +39,11 @@ class Relu(Unary):
 class ReluGradient(FromOutput):
     """dX = dY where Y > 0; 0 elsewhere, 0 included."""
 
+    gradient = flat(1)
     example = Example(
         {"Y": [[0.0, 0.5], [2.0, 3.0]], "dY": [[1.0, 0.5], [2.0, -1.0]]},
-        {"dX": [[0.0, 0.5], [2.0, -1.0]]})
+        {"dX": [[0.0, 0.5], [2.0, -1.0]]},
+        wrt=("dY",))
 
     def kernel(xp: Any, Y: Any, dY: Any) -> Any:
         return xp.where(Y > 0, expect_like(dY, Y), xp.zeros_like(dY))
@@ -62,10 +65,12 @@ class ReluNGradient(FromOutput):
     """dX = dY where 0 < Y < n; 0 elsewhere, the bounds included."""
 
     arguments = [Float("n", 6.0)]
+    gradient = flat(1)
     example = Example(
         {"Y": [[0.0, 0.5], [2.0, 2.5]], "dY": [[1.0, 0.5], [2.0, -1.0]]},
         {"dX": [[0.0, 0.5], [2.0, 0.0]]},
-        {"n": 2.5})
+        {"n": 2.5},
+        wrt=("dY",))
 
     def kernel(xp: Any, Y: Any, dY: Any, *, n: float) -> Any:
         return xp.where((Y > 0) & (Y < n), expect_like(dY, Y), xp.zeros_like(dY))
@@ -87,6 +92,7 @@ class ThresholdedReluGradient(FromOutput):
     """dX = dY where Y is not 0; 0 elsewhere."""
 
     arguments = [Float("alpha", 1.0)]
+    gradient = flat(1)
     example = Example(
         {"Y": [[0.0, 0.0], [2.0, 3.0]], "dY": [[1.0, 0.5], [2.0, -1.0]]},
         {"dX": [[0.0, 0.0], [2.0, -1.0]]},
@@ -112,6 +118,7 @@ class LeakyReluGradient(FromOutput):
     """dX = dY where Y >= 0; alpha dY elsewhere (alpha is not negative)."""
 
     arguments = [Float("alpha", 0.01)]
+    gradient = flat(1)
     example = Example(
         {"Y": [[-0.15, 0.5], [2.0, 3.0]], "dY": [[1.0, 0.5], [2.0, -1.0]]},
         {"dX": [[0.1, 0.5], [2.0, -1.0]]},
@@ -137,6 +144,7 @@ class EluGradient(FromOutput):
     """dX = dY where Y >= 0; (Y + alpha) dY elsewhere."""
 
     arguments = [Float("alpha", 1.0)]
+    gradient = with_curvature(1, chain(("Negative", "Z"), ("ReluGradient", "rt")))
     example = Example(
         {"Y": [[-0.388435, 0.5], [2.0, 3.0]], "dY": [[1.0, 0.5], [2.0, -1.0]]},
         {"dX": [[0.111565, 0.5], [2.0, -1.0]]},
@@ -166,6 +174,7 @@ class SeluGradient(FromOutput):
 
     arguments = _SELU
     inplace_keeps_shape = False
+    gradient = with_curvature(1, chain(("Negative", "Z"), ("ReluGradient", "rt")))
     example = Example(
         {"Y": [[-1.36581, 0.525351], [2.1014, 3.1521]], "dY": [[1.0, 0.5], [2.0, -1.0]]},
         {"dX": [[0.392285, 0.525351], [2.1014, -1.0507]]})
@@ -237,6 +246,7 @@ class Sigmoid(Unary):
 class SigmoidGradient(FromOutput):
     """dX = Y (1 - Y) dY."""
 
+    gradient = with_curvature(1, chain(("Mul", "tZ"), ("Scale", "r", {"scale": 2.0}), ("Sub", "tr")))
     example = Example(
         {"Y": [[0.182426, 0.622459], [0.880797, 0.952574]], "dY": [[1.0, 0.5], [2.0, -1.0]]},
         {"dX": [[0.149146, 0.117502], [0.209987, -0.0451767]]})
@@ -261,10 +271,12 @@ class HardSigmoidGradient(FromOutput):
     """dX = alpha dY where 0 < Y < 1; 0 elsewhere, the bounds included."""
 
     arguments = [Float("alpha", 0.2)]
+    gradient = flat(1)
     example = Example(
         {"Y": [[0.2, 0.6], [0.9, 1.0]], "dY": [[1.0, 0.5], [2.0, -1.0]]},
         {"dX": [[0.2, 0.1], [0.4, 0.0]]},
-        {"alpha": 0.2, "beta": 0.5})
+        {"alpha": 0.2, "beta": 0.5},
+        wrt=("dY",))
 
     def kernel(xp: Any, Y: Any, dY: Any, *, alpha: float) -> Any:
         return xp.where((Y > 0) & (Y < 1), expect_like(dY, Y) * alpha, xp.zeros_like(dY))
@@ -284,6 +296,7 @@ class Tanh(Unary):
 class TanhGradient(FromOutput):
     """dX = (1 - Y^2) dY."""
 
+    gradient = with_curvature(1, chain(("Mul", "tZ"), ("Scale", "r", {"scale": -2.0})))
     example = Example(
         {"Y": [[-0.905148, 0.462117], [0.964028, 0.995055]], "dY": [[1.0, 0.5], [2.0, -1.0]]},
         {"dX": [[0.180707, 0.393224], [0.141302, -0.009866]]})
@@ -304,6 +317,7 @@ class Softplus(Unary):
 class SoftplusGradient(FromOutput):
     """dX = (1 - e^-Y) dY."""
 
+    gradient = with_curvature(1, chain(("SoftplusGradient", "Zt"), ("Sub", "tr")))
     example = Example(
         {"Y": [[0.201413, 0.974077], [2.12693, 3.04859]], "dY": [[1.0, 0.5], [2.0, -1.0]]},
         {"dX": [[0.182426, 0.31123], [1.76159, -0.952574]]})
@@ -458,6 +472,7 @@ class SoftmaxGradient(Operator):
     arguments = [Int("axis", 1)]
     shape = same_as(0)
     internal = True
+    gradient = of_softmax
     example = Example(
         {"Y": [[0.0900306, 0.244728, 0.665241], [0.0900306, 0.244728, 0.665241]],
          "dY": [[1.0, 0.5, 2.0], [-1.0, 0.25, 3.0]]},

@@ -20,6 +20,7 @@ from netgrad.ops._broadcasting import (
     fold,
     laid_shape,
 )
+from netgrad.ops._second import of_product, of_quotient, of_sum
 
 
 class Binary(Operator, abstract=True):
@@ -60,6 +61,7 @@ class AddGradient(BinaryGradient):
     inputs = [In("dC", "shape of C"), In("A", shape_only=True), In("B", shape_only=True)]
     shares = {(0, 0), (0, 1)}
     kernel = elementwise_gradient(lambda xp, dC, A, B: (dC, dC))
+    gradient = of_sum("Add")
     example = Example(
         {"dC": [[1.0, 0.5, 2.0], [-1.0, 0.25, 3.0]], "A": [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]], "B": [1.0, 2.0, 4.0]},
         {"dA": [[1.0, 0.5, 2.0], [-1.0, 0.25, 3.0]], "dB": [0.0, 0.75, 5.0]})
@@ -83,6 +85,7 @@ class SubGradient(BinaryGradient):
 
     inputs = [In("dC", "shape of C"), In("A", shape_only=True), In("B", shape_only=True)]
     shares = {(0, 0)}
+    gradient = of_sum("Sub")
     example = Example(
         {"dC": [[1.0, 0.5, 2.0], [-1.0, 0.25, 3.0]], "A": [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]], "B": [1.0, 2.0, 4.0]},
         {"dA": [[1.0, 0.5, 2.0], [-1.0, 0.25, 3.0]], "dB": [0.0, -0.75, -5.0]})
@@ -109,6 +112,7 @@ class MulGradient(BinaryGradient):
     """dA = dC B and dB = dC A, each summed over the axes its operand was broadcast along."""
 
     kernel = elementwise_gradient(lambda xp, dC, A, B: (dC * B, dC * A))
+    gradient = of_product
     example = Example(
         {"dC": [[1.0, 0.5, 2.0], [-1.0, 0.25, 3.0]], "A": [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]], "B": [1.0, 2.0, 4.0]},
         {"dA": [[1.0, 1.0, 8.0], [-1.0, 0.5, 12.0]], "dB": [-3.0, 2.25, 24.0]})
@@ -140,6 +144,7 @@ class DivGradient(BinaryGradient):
     inputs = [In("dC", "shape of C"), In("A", "left out in the short form", shape_only=True), In("B"),
               In("C", "the quotient", optional=True)]
     inplace = {(0, 0)}
+    gradient = of_quotient
     example = Example(
         {"dC": [[1.0, 0.5, 2.0], [-1.0, 0.25, 3.0]], "A": [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]], "B": [1.0, 2.0, 4.0],
          "C": [[1.0, 1.0, 0.75], [4.0, 2.5, 1.5]]},
@@ -193,7 +198,7 @@ def _power_gradient(op: Rule) -> None:
     """dX = exponent X^(exponent - 1) dY; in place, X^(exponent - 1) is a power of Y, unless Y has lost X's sign."""
     exponent = float(op.arg("exponent"))
     in_place = op.input_name(0) == op.output_name(0)
-    if in_place and exponent != 0 and not (op.in_pass and exponent % 2 == 0):
+    if in_place and exponent != 0 and not op.saves and not (op.in_pass and exponent % 2 == 0):
         op.emit("Pow", [op.O(0)], [op.GI(0)], exponent=(exponent - 1) / exponent)
     else:
         op.emit("Pow", [op.I(0)], [op.GI(0)], exponent=exponent - 1)

@@ -10,6 +10,7 @@ from netgrad.graph.example import Example
 from netgrad.graph.rules import Rule, RuleFunction, emits
 from netgrad.graph.shapes import ShapeError, TensorType, same_as
 from netgrad.ops._arrays import channels_back, channels_first, product, require_shape
+from netgrad.ops._second import of_affine
 from netgrad.ops._windows import WINDOW, Placed, Window, join_dims, split_dims, window_of
 
 IMAGE = "(N, C, sizes) or, with order NHWC, (N, sizes, C); float"
@@ -162,6 +163,7 @@ class Conv3D(_Convolution):
 class ConvGradient(_ConvolutionGradient):
     """Gradients of Conv: filter, bias (unless no_bias), and X where it has an output."""
 
+    gradient = of_affine("Conv")
     example = Example(
         {"X": [[[[1.0, 2.0, 3.0], [4.0, 5.0, 6.0], [7.0, 8.0, 9.0]]]], "filter": [[[[1.0, 0.0], [0.0, -1.0]]]],
          "dY": [[[[1.0, 0.5], [2.0, -1.0]]]]},
@@ -173,6 +175,7 @@ class ConvGradient(_ConvolutionGradient):
 class Conv1DGradient(_ConvolutionGradient):
     """ConvGradient over one spatial axis."""
 
+    gradient = of_affine("Conv1D")
     example = Example(
         {"X": [[[1.0, 2.0, 4.0]]], "filter": [[[1.0, -1.0]]], "dY": [[[1.0, 0.5]]]},
         {"dfilter": [[[2.0, 4.0]]], "dbias_or_dX": [1.5], "dX": [[[1.0, -0.5, -0.5]]]},
@@ -182,6 +185,7 @@ class Conv1DGradient(_ConvolutionGradient):
 class Conv2DGradient(_ConvolutionGradient):
     """ConvGradient over two spatial axes."""
 
+    gradient = of_affine("Conv2D")
     example = Example(
         {"X": [[[[1.0, 2.0, 3.0], [4.0, 5.0, 6.0], [7.0, 8.0, 9.0]]]], "filter": [[[[1.0, 0.0], [0.0, -1.0]]]],
          "dY": [[[[1.0, 0.5], [2.0, -1.0]]]]},
@@ -193,6 +197,7 @@ class Conv2DGradient(_ConvolutionGradient):
 class Conv3DGradient(_ConvolutionGradient):
     """ConvGradient over three spatial axes."""
 
+    gradient = of_affine("Conv3D")
     example = Example(
         {"X": [[[[[1.0, 2.0], [3.0, 4.0]]]]], "filter": [[[[[1.0, 0.0], [0.0, -1.0]]]]], "dY": [[[[[1.0]]]]]},
         {"dfilter": [[[[[1.0, 2.0], [3.0, 4.0]]]]], "dbias_or_dX": [1.0], "dX": [[[[[1.0, 0.0], [0.0, -1.0]]]]]},

@@ -10,6 +10,7 @@ from netgrad.graph.example import Example
 from netgrad.graph.rules import Rule, emits
 from netgrad.graph.shapes import ShapeError, TensorType, same_as
 from netgrad.ops._arrays import full, require_shape, require_size, rows
+from netgrad.ops._second import of_dot_product, of_squared_distance
 
 #: squared norms are not taken to be smaller than this
 LEAST_SQUARE = 1e-12
@@ -59,6 +60,7 @@ class SquaredL2Distance(_Pair):
 class SquaredL2DistanceGradient(_PairGradient):
     """dX = (X - Y) dZ, dY = -dX."""
 
+    gradient = of_squared_distance
     example = Example(
         {"X": [[1.0, 2.0], [3.0, 4.0]], "Y": [[2.0, 0.5], [1.0, 1.0]], "dZ": [1.0, 0.5]},
         {"dX": [[-1.0, 1.5], [1.0, 1.5]], "dY": [[1.0, -1.5], [-1.0, -1.5]]})
@@ -109,6 +111,7 @@ class DotProduct(_Pair):
 class DotProductGradient(_PairGradient):
     """dX = Y dZ, dY = X dZ."""
 
+    gradient = of_dot_product
     example = Example(
         {"X": [[1.0, 2.0], [3.0, 4.0]], "Y": [[2.0, 0.5], [1.0, 1.0]], "dZ": [1.0, 0.5]},
         {"dX": [[2.0, 0.5], [0.5, 0.5]], "dY": [[1.0, 2.0], [1.5, 2.0]]})

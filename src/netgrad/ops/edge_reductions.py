@@ -13,7 +13,7 @@ from typing import Any
 from netgrad.graph.arguments import Bool, Int
 from netgrad.graph.declaration import In, Operator, Out
 from netgrad.graph.example import Example, Tensor
-from netgrad.graph.rules import Rule
+from netgrad.graph.rules import Rule, RuleFunction
 from netgrad.graph.shapes import ShapeError, TensorType, same_as
 from netgrad.ops._arrays import require_shape, require_size, rows
 from netgrad.ops._rows import arange_like, check_lengths
@@ -141,6 +141,15 @@ class Back(Operator, abstract=True):
         return X.with_dims(X.dims and X.dims[:_cut(len(X.dims), False, num_reduce_dim, num_reduce_dims)])
 
 
+def _forward_again(type: str) -> RuleFunction:
+    """The rule of a gradient operator whose adjoint is the reduction itself."""
+
+    def gradient(op: Rule) -> None:
+        op.emit(type, [op.GO(0), *map(op.I, range(2, op.num_inputs))], [op.GI(0)])
+
+    return gradient
+
+
 class EdgeGradient(Operator, abstract=True):
     """dX from dY."""
 
@@ -186,6 +195,7 @@ class ReduceFrontSumGradient(EdgeGradient):
     """dX = dY, repeated along the first axes; 0 beyond the lengths."""
 
     kernel = _gradient(True, mean=False)
+    gradient = _forward_again("ReduceFrontSum")
     example = Example(
         {"dY": [1.0, 0.5, 2.0], "X": [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]},
         {"dX": [[1.0, 0.5, 2.0], [1.0, 0.5, 2.0]]})
@@ -203,6 +213,7 @@ class ReduceFrontMeanGradient(EdgeGradient):
     """dX = dY / the elements in a mean, repeated along the first axes; 0 beyond the lengths."""
 
     kernel = _gradient(True, mean=True)
+    gradient = _forward_again("ReduceFrontMean")
     example = Example(
         {"dY": [1.0, 0.5, 2.0], "X": [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]},
         {"dX": [[0.5, 0.25, 1.0], [0.5, 0.25, 1.0]]})
@@ -237,6 +248,7 @@ class ReduceBackSumGradient(EdgeGradient):
     """dX = dY, repeated along the last axes; 0 beyond the lengths."""
 
     kernel = _gradient(False, mean=False)
+    gradient = _forward_again("ReduceBackSum")
     example = Example(
         {"dY": [1.0, 0.5], "X": [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]},
         {"dX": [[1.0, 1.0, 1.0], [0.5, 0.5, 0.5]]})
@@ -254,6 +266,7 @@ class ReduceBackMeanGradient(EdgeGradient):
     """dX = dY / the elements in a mean, repeated along the last axes; 0 beyond the lengths."""
 
     kernel = _gradient(False, mean=True)
+    gradient = _forward_again("ReduceBackMean")
     example = Example(
         {"dY": [1.0, 0.5], "X": [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]},
         {"dX": [[0.333333, 0.333333, 0.333333], [0.166667, 0.166667, 0.166667]]})

@@ -11,6 +11,7 @@ from netgrad.graph.example import Example
 from netgrad.graph.rules import Rule, emits, forbidden, not_implemented
 from netgrad.graph.shapes import same_as
 from netgrad.ops._broadcasting import expect_like
+from netgrad.ops._second import chain, flat, with_curvature
 
 
 class Unary(Operator, abstract=True):
@@ -72,6 +73,7 @@ class Abs(Unary):
 class AbsGradient(FromInput):
     """dX = sign(X) dY; 0 at 0."""
 
+    gradient = flat(1)
     example = Example(
         {"X": [[-1.5, 0.5], [2.0, 3.0]], "dY": [[1.0, 0.5], [2.0, -1.0]]},
         {"dX": [[-1.0, 0.5], [2.0, -1.0]]})
@@ -117,6 +119,7 @@ class Reciprocal(Unary):
 class ReciprocalGradient(FromOutput):
     """dX = -Y^2 dY."""
 
+    gradient = with_curvature(1, chain(("Mul", "tZ"), ("Scale", "r", {"scale": -2.0})))
     example = Example(
         {"Y": [[4.0, 1.0], [0.25, 2.0]], "dY": [[1.0, 0.5], [2.0, -1.0]]},
         {"dX": [[-16.0, -0.5], [-0.125, 4.0]]})
@@ -179,6 +182,7 @@ class Rsqrt(Unary):
 class RsqrtGradient(FromOutputLast):
     """dX = -Y^3 dY / 2."""
 
+    gradient = with_curvature(0, chain(("Mul", "tZ"), ("Mul", "rZ"), ("Scale", "r", {"scale": -1.5})))
     example = Example(
         {"dY": [[1.0, 0.5], [2.0, -1.0]], "Y": [[2.0, 1.0], [0.5, 1.41421]]},
         {"dX": [[-4.0, -0.25], [-0.125, 1.41421]]})
@@ -223,6 +227,7 @@ class Cube(Unary):
 class CubeGradient(FromInputLast):
     """dX = 3 X^2 dY."""
 
+    gradient = with_curvature(0, chain(("Mul", "tZ"), ("Scale", "r", {"scale": 6.0})))
     example = Example(
         {"dY": [[1.0, 0.5], [2.0, -1.0]], "X": [[-1.5, 0.5], [2.0, 3.0]]},
         {"dX": [[6.75, 0.375], [24.0, -27.0]]})
@@ -294,10 +299,12 @@ class ClipGradient(FromOutput):
     """dX = dY where min < Y < max; 0 elsewhere, the bounds included."""
 
     arguments = [Float("min", -math.inf), Float("max", math.inf)]
+    gradient = flat(1)
     example = Example(
         {"Y": [[-1.0, 0.5], [2.0, 2.5]], "dY": [[1.0, 0.5], [2.0, -1.0]]},
         {"dX": [[0.0, 0.5], [2.0, -0.0]]},
-        {"min": -1.0, "max": 2.5})
+        {"min": -1.0, "max": 2.5},
+        wrt=("dY",))
 
     def kernel(xp: Any, Y: Any, dY: Any, *, min: float, max: float) -> Any:
         return expect_like(dY, Y) * xp.astype((Y > min) & (Y < max), dY.dtype)
@@ -338,6 +345,7 @@ class Erf(Unary):
 class ErfGradient(FromInput):
     """dX = 2 / sqrt(pi) e^(-X^2) dY."""
 
+    gradient = with_curvature(1, chain(("ErfGradient", "Zt"), ("Mul", "rZ"), ("Scale", "r", {"scale": -2.0})))
     example = Example(
         {"X": [[-1.5, 0.5], [2.0, 3.0]], "dY": [[1.0, 0.5], [2.0, -1.0]]},
         {"dX": [[0.11893, 0.439391], [0.041334, -0.000139253]]})

@@ -12,6 +12,7 @@ from netgrad.graph.rules import Rule, emits
 from netgrad.graph.shapes import Dim, ShapeError, TensorType
 from netgrad.ops._arrays import canonical_axis, zeros
 from netgrad.ops._axes import count, int_list, number, views_of_first
+from netgrad.ops._second import broadcast_back, linear
 
 _JOIN_ARGUMENTS = [
     Int("axis", None, "where; that of the channels unless given"),
@@ -290,6 +291,10 @@ class SliceGradient(Operator):
         {"dX": [[0.0, 1.0, 0.5], [0.0, 2.0, -1.0]]},
         {"starts": [0, 1], "ends": [-1, 3]})
 
+    def gradient(op: Rule) -> None:
+        last = op.num_inputs - 1
+        op.emit("Slice", [op.GO(0), *map(op.I, range(1, last))], [op.GI(last)])
+
     def shape(X: TensorType, *rest: TensorType, **_: Any) -> TensorType:
         return rest[-1].with_dims(X.dims)
 
@@ -363,6 +368,7 @@ class TileGradient(Operator):
     outputs = [Out("dX")]
     arguments = Tile.arguments
     internal = True
+    gradient = linear("Tile", "GO0", to=0)
     example = Example({"dY": [[1.0, 0.5, 2.0, -1.0]]}, {"dX": [[3.0, -0.5]]}, {"tiles": 2, "axis": 1})
 
     def kernel(xp: Any, dY: Any, tiles: Any = None, axis: Any = None, *, tiles_argument: Any,
@@ -427,6 +433,7 @@ class ExpandGradient(Operator):
     outputs = [Out("dX", "shape of X, dtype of dY")]
     internal = True
     shares = {(0, 0)}
+    gradient = broadcast_back
     example = Example({"dY": [[1.0, 0.5, 2.0], [-1.0, 0.25, 3.0]], "X": [[1.0], [2.0]]}, {"dX": [[3.5], [2.25]]})
 
     def shape(dY: TensorType, X: TensorType) -> TensorType:

@@ -19,6 +19,7 @@ from netgrad.ops._arrays import (
     rows,
     zeros,
 )
+from netgrad.ops._second import linear, of_label_cross_entropy, of_sigmoid_cross_entropy
 
 #: probabilities are not taken to be smaller than this when their logarithm is formed
 LEAST_PROBABILITY = 1e-20
@@ -71,6 +72,7 @@ class AveragedLossGradient(Operator):
     arguments = [Bool("average", False)]
     internal = True
     shape = same_as(0)
+    gradient = linear("AveragedLoss", "GO0", to=1)
     example = Example({"input": [1.0, 2.0, 3.0], "doutput": 1.0}, {"dinput": [0.333333, 0.333333, 0.333333]})
 
     def kernel(xp: Any, input: Any, doutput: Any) -> Any:
@@ -139,6 +141,7 @@ class LabelCrossEntropyGradient(Operator):
     outputs = [Out("dX", "like X")]
     internal = True
     shape = same_as(0)
+    gradient = of_label_cross_entropy
     example = Example(
         {"X": [[0.25, 0.75], [0.5, 0.5]], "label": [1, 0], "dY": [1.0, 0.5]},
         {"dX": [[0.0, -1.33333], [-1.0, 0.0]]})
@@ -224,6 +227,7 @@ class SigmoidCrossEntropyWithLogitsGradient(Operator):
     arguments = [*SIGMOID]
     internal = True
     shape = same_as(1)
+    gradient = of_sigmoid_cross_entropy
     example = Example(
         {"dxentropy": [1.0], "logits": [[1.0, -2.0]], "targets": [[1.0, 0.0]]},
         {"dlogits": [[-0.134471, 0.0596015]]})

@@ -12,6 +12,7 @@ from netgrad.graph.rules import Rule, emits, not_implemented
 from netgrad.graph.shapes import UNKNOWN, ShapeError, TensorType, broadcast_dims
 from netgrad.ops._arrays import canonical_axis, require_shape, require_size, rows
 from netgrad.ops._rows import check_indices
+from netgrad.ops._second import of_affine
 
 
 def _transposed(xp: Any, X: Any, transpose: bool) -> Any:
@@ -223,6 +224,7 @@ class FullyConnectedGradient(Operator, abstract=True):
 class FCGradient(FullyConnectedGradient):
     """dW = dY^T X, db = the sum of dY over the rows, dX = dY W."""
 
+    gradient = of_affine("FC")
     example = Example(
         {"X": [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]], "W": [[1.0, 0.0, 2.0]], "dY": [[1.0], [0.5]]},
         {"dW": [[3.0, 4.5, 6.0]], "db": [1.5], "dX": [[1.0, 0.0, 2.0], [0.5, 0.0, 1.0]]})
@@ -237,6 +239,7 @@ class FCGradient(FullyConnectedGradient):
 class FCTransposedGradient(FullyConnectedGradient):
     """dW = X^T dY, db = the sum of dY over the rows, dX = dY W^T."""
 
+    gradient = of_affine("FCTransposed")
     example = Example(
         {"X": [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]], "W": [[1.0], [0.0], [2.0]], "dY": [[1.0], [0.5]]},
         {"dW": [[3.0], [4.5], [6.0]], "db": [1.5], "dX": [[1.0, 0.0, 2.0], [0.5, 0.0, 1.0]]})

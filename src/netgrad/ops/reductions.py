@@ -12,6 +12,7 @@ from netgrad.graph.rules import emits, forbidden
 from netgrad.graph.shapes import Fixed, ShapeError, TensorType, same_as, scalar
 from netgrad.ops._arrays import canonical_axis, full, require_shape, require_size
 from netgrad.ops._broadcasting import expect_like
+from netgrad.ops._second import linear
 
 _AXES = (Ints("axes", (), "what to reduce; all axes unless given"),
          Bool("keepdims", True, "reduced axes stay, of size one"))
@@ -93,6 +94,7 @@ class ReduceSumGradient(ReductionGradient):
     """dX = dY, repeated along the reduced axes."""
 
     inputs = [In("dY", "like Y"), In("X", shape_only=True), In("Y", shape_only=True)]
+    gradient = linear("ReduceSum", "GO0", to=0)
     example = Example(
         {"dY": [1.0, 0.5], "X": [[1.0, -2.0, 3.0], [4.0, 5.0, -6.0]], "Y": [2.0, 3.0]},
         {"dX": [[1.0, 1.0, 1.0], [0.5, 0.5, 0.5]]},
@@ -117,6 +119,7 @@ class ReduceMeanGradient(ReductionGradient):
     """dX = dY / the number of elements in a mean, repeated along the reduced axes."""
 
     inputs = [In("dY", "like Y"), In("X", shape_only=True), In("Y", shape_only=True)]
+    gradient = linear("ReduceMean", "GO0", to=0)
     example = Example(
         {"dY": [1.0, 0.5], "X": [[1.0, -2.0, 3.0], [4.0, 5.0, -6.0]], "Y": [0.666667, 1.0]},
         {"dX": [[0.333333, 0.333333, 0.333333], [0.166667, 0.166667, 0.166667]]},
@@ -290,6 +293,7 @@ class SumElementsGradient(Operator):
     arguments = [Bool("average", False)]
     shape = same_as(0)
     internal = True
+    gradient = linear("SumElements", "GO0", to=1)
     example = Example({"X": [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]], "dY": 1.0}, {"dX": [[1.0, 1.0, 1.0], [1.0, 1.0, 1.0]]})
 
     def kernel(xp: Any, X: Any, dY: Any, *, average: bool) -> Any:

@@ -7,6 +7,7 @@ from typing import Any
 from netgrad.graph.example import Example
 from netgrad.graph.rules import emits
 from netgrad.ops._broadcasting import expect_like
+from netgrad.ops._second import chain, with_curvature
 from netgrad.ops.elementwise import FromInput, FromInputLast, Unary
 
 
@@ -23,6 +24,7 @@ class Sin(Unary):
 class SinGradient(FromInput):
     """dX = cos(X) dY."""
 
+    gradient = with_curvature(1, chain(("CosGradient", "Zt")))
     example = Example(
         {"X": [[-1.5, 0.5], [2.0, 3.0]], "dY": [[1.0, 0.5], [2.0, -1.0]]},
         {"dX": [[0.0707372, 0.438791], [-0.832294, 0.989992]]})
@@ -44,6 +46,7 @@ class Cos(Unary):
 class CosGradient(FromInput):
     """dX = -sin(X) dY."""
 
+    gradient = with_curvature(1, chain(("SinGradient", "Zt"), ("Negative", "r")))
     example = Example(
         {"X": [[-1.5, 0.5], [2.0, 3.0]], "dY": [[1.0, 0.5], [2.0, -1.0]]},
         {"dX": [[0.997495, -0.239713], [-1.81859, 0.14112]]})
@@ -85,6 +88,8 @@ class Asin(Unary):
 class AsinGradient(FromInput):
     """dX = dY / sqrt(1 - X^2)."""
 
+    gradient = with_curvature(1, chain(
+        ("AsinGradient", "Zt"), ("AsinGradient", "Zr"), ("AsinGradient", "Zr"), ("Mul", "rZ")))
     example = Example({"X": [-0.5, 0.0, 0.5], "dY": [1.0, 0.5, 2.0]}, {"dX": [1.1547, 0.5, 2.3094]})
 
     def kernel(xp: Any, X: Any, dY: Any) -> Any:
@@ -104,6 +109,8 @@ class Acos(Unary):
 class AcosGradient(FromInput):
     """dX = -dY / sqrt(1 - X^2)."""
 
+    gradient = with_curvature(1, chain(
+        ("AcosGradient", "Zt"), ("AcosGradient", "Zr"), ("AcosGradient", "Zr"), ("Mul", "rZ")))
     example = Example({"X": [-0.5, 0.0, 0.5], "dY": [1.0, 0.5, 2.0]}, {"dX": [-1.1547, -0.5, -2.3094]})
 
     def kernel(xp: Any, X: Any, dY: Any) -> Any:
@@ -123,6 +130,8 @@ class Atan(Unary):
 class AtanGradient(FromInput):
     """dX = dY / (1 + X^2)."""
 
+    gradient = with_curvature(1, chain(
+        ("AtanGradient", "Zt"), ("AtanGradient", "Zr"), ("Mul", "rZ"), ("Scale", "r", {"scale": -2.0})))
     example = Example(
         {"X": [[-1.5, 0.5], [2.0, 3.0]], "dY": [[1.0, 0.5], [2.0, -1.0]]},
         {"dX": [[0.307692, 0.4], [0.4, -0.1]]})
@@ -144,6 +153,7 @@ class Sinh(Unary):
 class SinhGradient(FromInputLast):
     """dX = cosh(X) dY."""
 
+    gradient = with_curvature(0, chain(("CoshGradient", "tZ")))
     example = Example(
         {"dY": [[1.0, 0.5], [2.0, -1.0]], "X": [[-1.5, 0.5], [2.0, 3.0]]},
         {"dX": [[2.35241, 0.563813], [7.52439, -10.0677]]})
@@ -165,6 +175,7 @@ class Cosh(Unary):
 class CoshGradient(FromInputLast):
     """dX = sinh(X) dY."""
 
+    gradient = with_curvature(0, chain(("SinhGradient", "tZ")))
     example = Example(
         {"dY": [[1.0, 0.5], [2.0, -1.0]], "X": [[-1.5, 0.5], [2.0, 3.0]]},
         {"dX": [[-2.12928, 0.260548], [7.25372, -10.0179]]})
