@@ -1,0 +1,1 @@
+"""Architectures from the literature, written into a model with `brew`."""
