@@ -182,6 +182,8 @@ class Net(Arg):
             from netgrad.proto import caffe2_pb2
 
             return text_format.Parse(_text(argument.s), caffe2_pb2.NetDef())
+        if len(argument.ListFields()) <= 1:  # a name alone: the net was taken out (extracting a predictor does so)
+            return None
         return _scalar(argument, ("n",), lambda net: net)
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from netgrad.graph.arguments import Bool, Float, Int, Ints, Net, Str, Strs
 from netgrad.graph.declaration import In, Operator, Out, between
+from netgrad.graph.example import Example
 from netgrad.graph.rules import Rule, forbidden
 from netgrad.graph.shapes import same_as
 from netgrad.ops._arrays import require_shape
@@ -27,7 +28,10 @@ class RecurrentNetwork(Operator):
         Ints("outputs_with_grads", (), "positions of outputs whose gradients flow back"),
         Strs("recompute_blobs_on_backward", ()), Bool("enable_rnn_executor", False), Int("rnn_executor_debug", 0),
     ]
-    effects = {"blobs"}
+    effects = {"blobs", "nets"}
+
+    def kernel(xp: Any, *, op: Any) -> Any:
+        return op.inside.run()
 
     def gradient(op: Rule) -> None:
         with_gradient = op.arg("outputs_with_grads") or []
@@ -46,7 +50,10 @@ class RecurrentNetworkGradient(Operator):
     outputs = [Out("gradients", "of the input, the parameters, the first states", variadic=True, optional=True)]
     arguments = [*RecurrentNetwork.arguments]
     internal = True
-    effects = {"blobs"}
+    effects = {"blobs", "nets"}
+
+    def kernel(xp: Any, *, op: Any) -> Any:
+        return op.inside.run()
 
 
 class RecurrentNetworkBlobFetcher(Operator):
@@ -59,6 +66,13 @@ class RecurrentNetworkBlobFetcher(Operator):
     effects = {"blobs"}
     host = True
 
+    def kernel(xp: Any, ScratchWorkspaceBlob: Any, *, prefix: str, op: Any) -> Any:
+        fetched = {f"{prefix}_{name}{t}": value for t, local in ScratchWorkspaceBlob.local.items()
+                   for name, value in local.items()}
+        for name, value in fetched.items():
+            op.workspace.values[name] = value
+        return xp.asarray([name.encode("utf-8") for name in fetched], dtype=object)
+
 
 class rnn_internal_apply_link(Operator):
     """Makes a step's blob a view of a window of the blob of all steps."""
@@ -68,17 +82,35 @@ class rnn_internal_apply_link(Operator):
     arguments = [Int("offset", -1), Int("window", -1)]
     inplace_required = {(1, 1)}
     effects = {"blobs"}
+    shares = {(1, 0), (1, 1)}
+
+    def kernel(xp: Any, timestep: Any, external: Any, *, offset: int, window: int) -> Any:
+        start = int(timestep[0]) + offset
+        stop = start + max(window, 1)
+        if start < 0 or stop > external.shape[0]:
+            raise ValueError(f"rows {start} to {stop - 1} are linked, of {external.shape[0]}; correct the offset")
+        return external[start:stop], external
 
 
 class rnn_internal_accumulate_gradient_input(Operator):
-    """Adds a step's gradient to its place in the gradient of all steps."""
+    """Adds this step's row of an output's gradient to its place in the gradient of the state."""
 
-    inputs = [In("timestep", "(1,), int32"), In("step gradient"), In("gradient", "of all steps")]
+    inputs = [In("timestep", "(1,), int32"), In("output gradient", "(T, ...)"), In("gradient", "of the state")]
     outputs = [Out("gradient", "the input", variadic=True)]
     arguments = [Int("offset", -1)]
     inplace_required = {(2, 0)}
     internal = True
     effects = {"blobs"}
+
+    def kernel(xp: Any, timestep: Any, step: Any, gradient: Any, *, offset: int, op: Any) -> Any:
+        t = int(timestep[0])
+        row = t + offset
+        if not (0 <= t < step.shape[0] and 0 <= row < gradient.shape[0]):
+            raise ValueError(f"row {t} of {step.shape[0]} is added to row {row} of {gradient.shape[0]}; correct the "
+                             "offset")
+        added = gradient[row:row + 1] + xp.reshape(step[t:t + 1], (1, *gradient.shape[1:]))
+        total = xp.concat([gradient[:row], added, gradient[row + 1:]], axis=0)
+        return (total, *(added for _ in range(op.num_outputs - 1)))
 
 
 def _sigmoid(xp: Any, x: Any) -> Any:
@@ -128,6 +160,10 @@ class LSTMUnit(Operator):
     outputs = [Out("hidden", "like hidden_prev"), Out("cell", "like hidden_prev")]
     arguments = [Float("forget_bias", 0.0, "added to the forget gate"), *CELL]
     shape = same_as(0, 1)
+    example = Example(
+        {"hidden_prev": [[[0.5]]], "cell_prev": [[[0.2]]], "gates": [[[0.1, 0.2, 0.3, 0.4]]], "seq_lengths": [1],
+         "timestep": [0]},
+        {"hidden": [[[0.172287]]], "cell": [[[0.309432]]]})
 
     def kernel(xp: Any, hidden_prev: Any, cell_prev: Any, gates: Any, *rest: Any, forget_bias: float, drop_states: bool,
                sequence_lengths: bool) -> Any:
@@ -161,6 +197,11 @@ class LSTMUnitGradient(Operator):
     arguments = [Float("forget_bias", 0.0), *CELL]
     internal = True
     shape = same_as(0, 1, 2)
+    example = Example(
+        {"hidden_prev": [[[0.5]]], "cell_prev": [[[0.2]]], "gates": [[[0.1, 0.2, 0.3, 0.4]]], "seq_lengths": [1],
+         "timestep": [0], "hidden": [[[0.172287]]], "cell": [[[0.309432]]], "dhidden": [[[1.0]]], "dcell": [[[1.0]]]},
+        {"dhidden_prev": [[[0.0]]], "dcell_prev": [[[0.837271]]],
+         "dgates": [[[0.144283, 0.0753822, 0.073318, 0.684017]]]})
 
     def shape_only(arguments: Any, count: int) -> set[int]:
         return {0, count - 4}
@@ -196,6 +237,10 @@ class GRUUnit(Operator):
     outputs = [Out("hidden", "like hidden_prev")]
     arguments = [*CELL]
     shape = same_as(0)
+    example = Example(
+        {"hidden_prev": [[[0.5]]], "gates": [[[0.1, 0.2, 0.3]]], "seq_lengths": [1], "timestep": [0]},
+        {"hidden": [[[0.406056]]]},
+        wrt=("hidden_prev", "gates"))
 
     def kernel(xp: Any, hidden_prev: Any, gates: Any, *rest: Any, drop_states: bool, sequence_lengths: bool) -> Any:
         lengths, (timestep,) = _split_lengths(rest, sequence_lengths, 1)
@@ -222,6 +267,10 @@ class GRUUnitGradient(Operator):
     arguments = [*CELL]
     internal = True
     shape = same_as(0, 1)
+    example = Example(
+        {"hidden_prev": [[[0.5]]], "gates": [[[0.1, 0.2, 0.3]]], "seq_lengths": [1], "timestep": [0],
+         "hidden": [[[0.406056]]], "dhidden": [[[1.0]]]},
+        {"dhidden_prev": [[[0.549834]]], "dgates": [[[0.0, 0.0516536, 0.411964]]]})
 
     def shape_only(arguments: Any, count: int) -> set[int]:
         return {count - 2}

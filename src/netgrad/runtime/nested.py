@@ -160,7 +160,14 @@ def _body(call: Call, known: Collection[str] | None) -> None:
         call.inside = Body(call, net)
 
 
+def _recurrent(call: Call, known: Collection[str] | None) -> None:
+    from netgrad.recurrent.execution import prepare
+
+    prepare(call, known)
+
+
 _PREPARATIONS: dict[str, Callable[[Call, Collection[str] | None], None]] = {
     "If": _here, "AsyncIf": _here, "While": _here, "Do": _inside, "ONNXWhile": _body,
+    "RecurrentNetwork": _recurrent, "RecurrentNetworkGradient": _recurrent,
 }
 TYPES = frozenset(_PREPARATIONS)
