@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -35,10 +36,11 @@ def test_a_step_runs_its_nets_as_often_as_it_says_and_once_by_default(counter):
     assert counter.fetch_blob("n") == 7
 
 
-def test_substeps_run_in_order_each_round_and_only_once_where_said(counter):
-    step = Step(num_iter=4, substep=[Step(network=["a"], only_once=True), Step(network=["a"], num_iter=2)])
-    counter.run(plan([counting("a")], step))
-    assert counter.fetch_blob("n") == 9
+def test_substeps_run_in_order_each_round_and_those_with_a_stop_blob_once_where_said(counter):
+    counter.feed_blob("stop", np.array(False))
+    once = Step(network=["a"], only_once=True, should_stop_blob="stop")
+    counter.run(plan([counting("a")], Step(num_iter=4, substep=[once, Step(network=["a"], num_iter=2)])))
+    assert counter.fetch_blob("n") == 12
 
 
 def test_a_step_goes_on_until_its_stop_blob_is_true(counter):
@@ -84,3 +86,38 @@ def test_the_error_of_a_concurrent_substep_is_raised_and_ends_the_others(ws):
 def test_a_step_with_nets_and_substeps_is_refused(counter):
     with pytest.raises(NetError, match=r"both nets and substeps"):
         counter.run(plan([counting("a")], Step(network=["a"], substep=[Step(network=["a"])])))
+
+
+def atomic(ws, name):
+    ws.run(op("CreateMutex", "", "m"))
+    ws.feed_blob("i", np.zeros(1, np.int64))
+    return net(name, op("AtomicIter", "m i", "i"))
+
+
+def test_instances_run_substeps_several_times_over(ws):
+    step = Step(substep=[Step(network=["a"], num_iter=5)], concurrent_substeps=True, num_concurrent_instances=3)
+    ws.run(plan([atomic(ws, "a")], step))
+    assert ws.fetch_blob("i").tolist() == [15]
+    step.concurrent_substeps = False
+    ws.run(plan([atomic(ws, "a")], step))
+    assert ws.fetch_blob("i").tolist() == [15]
+
+
+def test_reporters_run_beside_a_step_and_once_after_it(ws, caplog):
+    sleeps = net("sleeps", op("Python", "", "", token=register_python_op(lambda i, o: time.sleep(0.2))))
+    report = Step(network=["a"], run_every_ms=40)
+    ws.run(plan([atomic(ws, "a"), sleeps], Step(substep=[Step(network=["sleeps"]), report])))
+    assert 2 <= ws.fetch_blob("i")[0] <= 6
+    ws.run(plan([atomic(ws, "a"), sleeps], Step(network=["sleeps"], report_net="a", report_interval=1)))
+    assert ws.fetch_blob("i").tolist() == [1]
+    bad = plan([net("bad", op("Fail")), sleeps], Step(substep=[Step(network=["sleeps"]),
+                                                              Step(network=["bad"], run_every_ms=500)]))
+    assert ws.run(bad) and "a reporter failed" in caplog.text
+
+
+def test_a_stop_blob_is_one_truth_value_that_is_there(counter):
+    with pytest.raises(NetError, match=r"'stop'.*no such blob"):
+        counter.run(plan([counting("a")], Step(name="s", network=["a"], should_stop_blob="stop")))
+    counter.feed_blob("stop", np.array([1, 0], bool))
+    with pytest.raises(NetError, match=r"one value of type bool, not bool of shape \(2,\)"):
+        counter.run(plan([counting("a")], Step(name="s", network=["a"], should_stop_blob="stop")))

@@ -4,7 +4,7 @@ from netgrad.facade import facade
 
 facade(__name__, {
     "netgrad.runtime.current": """
-        benchmark_net=BenchmarkNet benchmark_net_once=BenchmarkNetOnce blobs=Blobs create_blob=CreateBlob
+        BackgroundPlan benchmark_net=BenchmarkNet benchmark_net_once=BenchmarkNetOnce blobs=Blobs create_blob=CreateBlob
         create_net=CreateNet current_workspace=CurrentWorkspace delete_net=DeleteNet
         deserialize_blob=DeserializeBlob feed_blob=FeedBlob fetch_blob=FetchBlob
         get_blob_size_bytes=GetBlobSizeBytes has_blob=HasBlob local_blobs=LocalBlobs nets=Nets
@@ -13,6 +13,20 @@ facade(__name__, {
         run_operator_once=RunOperatorOnce run_plan=RunPlan run_plan_in_background=RunPlanInBackground
         serialize_blob=SerializeBlob switch_workspace=SwitchWorkspace workspaces=Workspaces""",
     "netgrad.runtime.workspace": "Workspace",
+    "netgrad.runtime.executor": "Net=BoundNet",
+    "netgrad.runtime.observers": """
+        Observer add_observer_to_net=AddObserverToNet num_observers_on_net=NumObserversOnNet
+        remove_observer_from_net=RemoveObserverFromNet""",
+    "netgrad.runtime.predictor": "Predictor",
+    "netgrad.runtime.costs": "get_operator_cost=GetOperatorCost",
+    "netgrad.runtime.op_schema": "OpSchema",
+    "netgrad.runtime.shape_messages": """
+        infer_shapes_and_types_from_map=infer_from_map infer_shapes_and_types_from_workspace=infer_from_workspace""",
+    "netgrad.runtime.compiled": """
+        GradientWrapper create_child_workspace create_offline_tensor=CreateOfflineTensor fill_random_network_inputs
+        get_blob_numa_node=GetBlobNUMANode get_build_options get_gradient_defs get_num_numa_nodes=GetNumNUMANodes
+        get_stats=GetStats infer_op_input_output_device is_numa_enabled=IsNUMAEnabled op_registry_key registered_dbs
+        ssa_rewrite""",
     "netgrad.runtime.handles": "Blob TensorCPU=BlobTensor",
     "netgrad.runtime.python_ops": """
         DLPackTensorCPU=DLPackTensor register_python_gradient_op

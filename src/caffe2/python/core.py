@@ -10,7 +10,7 @@ facade(__name__, {
     "netgrad.graph.operator": """
         CreateOperator CreatePythonOperator DataType GetIndexFromGradientList GradientSlice IsOperator
         IsOperatorWithEngine RefreshRegisteredOperators _RegisterPythonImpl""",
-    "netgrad.graph.registry": "_GetRegisteredOperators=names",
+    "netgrad.graph.registry": "_GetRegisteredOperators=names _REGISTERED_OPERATORS=registered",
     "netgrad.graph.lazy_imports": "TriggerLazyImport",
     "netgrad.graph.net": "Net get_net_name",
     "netgrad.graph.net_cloning": "clone_and_bind_net",
@@ -26,7 +26,7 @@ facade(__name__, {
         InjectDeviceCopiesAmongNets InjectDeviceCopiesAmongNetsWithoutB2D RemapEntry copy_func_between_devices
         update_placeholder_op_output""",
     "netgrad.graph.engines": "SetEnginePref SetGlobalEnginePref SetOpEnginePref SetPerOpEnginePref",
-    "netgrad.autodiff.backward": "GradientRegistry IR",
+    "netgrad.autodiff.gradient_registry": "GradientRegistry IR",
     "netgrad.runtime.housekeeping": "GetGlobalInitArgs GlobalInit _GLOBAL_INIT_ARGS=_global_init_args",
 }, {
     "C": "caffe2.python._import_c_extension",

@@ -10,6 +10,12 @@ facade(__name__, {
         RunOperatorMultiple RunOperatorOnce RunOperatorsOnce RunPlan RunPlanInBackground SerializeBlob
         StringifyBlobName StringifyNetName StringifyProto SwitchWorkspace Workspaces _BlobDict=BlobDict blobs""",
     "netgrad.runtime.workspace": "Workspace",
+    "netgrad.runtime.predictor": "Predictor",
+    "netgrad.runtime.costs": "GetOperatorCost",
+    "netgrad.runtime.int8": "FetchInt8Blob FetchInt8BlobRealVal Int8Tensor",
+    "netgrad.runtime.compiled": """
+        CreateOfflineTensor FillRandomNetworkInputs GetBlobNUMANode GetNumNUMANodes GetStats IsNUMAEnabled""",
+    "netgrad.tools.transforms": "ApplyTransform ApplyTransformIfFaster",
     "netgrad.runtime.inference": "InferShapesAndTypes",
     "netgrad.runtime.immediate": """
         FeedImmediate FetchImmediate ImmediateBlobs IsImmediate RunOperatorImmediate StartImmediate StopImmediate

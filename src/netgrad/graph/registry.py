@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Set
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -107,6 +107,22 @@ def names() -> set[str]:
     from netgrad.graph import plugins
 
     return set(_declared) | set(family_index()) | set(plugins.names())
+
+
+class _Registered(Set[str]):
+    """`names` as a set that keeps up with what is declared."""
+
+    def __contains__(self, type: object) -> bool:
+        return type in names()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(sorted(names()))
+
+    def __len__(self) -> int:
+        return len(names())
+
+
+registered = _Registered()
 
 
 def every() -> Iterator[type[Operator]]:

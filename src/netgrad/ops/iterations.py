@@ -8,6 +8,7 @@ from netgrad.graph.declaration import In, Operator, Out
 from netgrad.graph.example import Example, Step, Tensor
 from netgrad.graph.rules import no_gradient
 from netgrad.graph.shapes import Fixed, TensorType
+from netgrad.ops._shared_state import global_registry
 
 
 class Iter(Operator):
@@ -31,14 +32,14 @@ class Iter(Operator):
 
 
 class AtomicIter(Operator):
-    """Adds 1 to a counter under a mutex."""
+    """Adds 1 to a counter under a mutex, whoever else does so at the same time; the statistics count the runs."""
 
     inputs = [In("mutex", "opaque, from CreateMutex"), In("iter", "one int64")]
     outputs = [Out("iter", "one int64", differentiable=False)]
     inplace_required = {(1, 0)}
     inplace_keeps_shape = True
     shape = Fixed((TensorType("int64", (1,)),))
-    effects = {"state"}
+    effects = {"state", "blobs"}
     host = True
     gradient = no_gradient
     example = Example(
@@ -47,5 +48,15 @@ class AtomicIter(Operator):
         before=(Step("CreateMutex", outputs=("mutex_ptr",)),),
         inputs=("mutex_ptr", "iter"))
 
-    def kernel(xp: Any, mutex: Any, iter: Any) -> Any:
-        return iter + xp.ones_like(iter)
+    def kernel(xp: Any, *, op: Any) -> Any:
+        mutex, name = op.inputs
+        values = op.workspace.values
+        lock, backend = values.get(mutex), op.workspace.backend
+        if not hasattr(lock, "__enter__"):
+            raise ValueError(f"{mutex!r} is no mutex; CreateMutex makes one")
+        with lock:  # the counter is read and written under it, not before and after the kernel
+            value = values.get(name)
+            if value is None or tuple(getattr(value, "shape", ())) not in ((), (1,)):
+                raise ValueError(f"the counter {name!r} is not one number")
+            values[name] = backend.from_numpy(backend.to_numpy(value) + 1)
+        global_registry().add({f"atomic_iter/stats/{name}/num_iter": 1})

@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import inspect
 import logging
+import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -18,9 +19,19 @@ from netgrad.graph.declaration import Operator
 from netgrad.graph.lazy_imports import TriggerLazyImport
 from netgrad.graph.schema import check_operator
 from netgrad.proto import caffe2_pb2
-from netgrad.runtime import backends, random
+from netgrad.runtime import backends, flags, random
 from netgrad.runtime.backends import Backend
-from netgrad.runtime.errors import BadArgument, DeviceError, NoKernel, SchemaError, UnknownOperator
+from netgrad.runtime.blobs import Strings
+from netgrad.runtime.errors import (
+    BadArgument,
+    BadShape,
+    DeviceError,
+    MissingBlob,
+    NoKernel,
+    SchemaError,
+    UnknownOperator,
+    WrongKind,
+)
 
 if TYPE_CHECKING:
     from netgrad.runtime.workspace import Workspace
@@ -41,9 +52,10 @@ def _warn_once(message: str) -> None:
 
 @dataclass(frozen=True)
 class Signature:
-    """The parameters of a kernel after ``xp``: how many inputs it names, whether more may follow, which keywords."""
+    """The parameters of a kernel after ``xp``: how many inputs it names, whether it takes any, which keywords."""
 
     inputs: int
+    takes_inputs: bool
     keywords: tuple[str, ...]
     takes_call: bool
     takes_all: bool
@@ -54,6 +66,7 @@ def signature_of(kernel: Callable[..., Any]) -> Signature:
     parameters = list(inspect.signature(kernel).parameters.values())[1:]
     keywords = [p.name for p in parameters if p.kind is p.KEYWORD_ONLY]
     return Signature(
+        takes_inputs=any(p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD, p.VAR_POSITIONAL) for p in parameters),
         inputs=sum(p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) and p.default is p.empty for p in parameters),
         keywords=tuple(k for k in keywords if k != "op"),
         takes_call="op" in keywords,
@@ -77,7 +90,9 @@ class Binding:
         host: the kernel runs on NumPy whatever the backend is, and takes every kind of blob.
         strings: tensors of strings are taken.
         preferred: the engines that were preferred for it when it was bound.
+        begin_empty: inputs that are empty tensors where their blob was never filled: operators keep their state there.
         silent: the kernel may return nothing, because it writes blobs itself.
+        takes_inputs: the kernel is given the values of the inputs; else it looks at the workspace itself, if at all.
     """
 
     definition: caffe2_pb2.OperatorDef
@@ -93,7 +108,9 @@ class Binding:
     takes_call: bool
     host: bool
     strings: bool
+    begin_empty: frozenset[int]
     silent: bool
+    takes_inputs: bool
     preferred: tuple[str, ...]
 
     @property
@@ -106,6 +123,7 @@ class Call:
 
     def __init__(self, binding: Binding, workspace: Workspace) -> None:
         self.definition = binding.definition
+        self.declaration = binding.declaration
         self.type = binding.definition.type
         self.inputs = binding.inputs
         self.outputs = binding.outputs
@@ -113,7 +131,12 @@ class Call:
         self.num_outputs = len(binding.outputs)
         #: lives as long as the net
         self.state: dict[Any, Any] = {}
+        #: nets that are arguments, and the workspace of its own that one runs in; see `netgrad.runtime.nested`
+        self.nets: dict[str, Any] = {}
+        self.inside: Any = None
         self.workspace = workspace
+        #: set when the run is cancelled: who waits for something gives up
+        self.cancelled = threading.Event()
 
     def wants(self, k: int) -> bool:
         """Whether output ``k`` is asked for."""
@@ -125,6 +148,21 @@ class Call:
         option = self.definition.device_option
         own = option.random_seed if option.HasField("random_seed") else None
         return random.open_stream(self.outputs[0] if self.outputs else self.type, own)
+
+    def truth(self, k: int) -> bool:
+        """The value of input ``k``, a condition: a single boolean."""
+        name, values, backend = self.inputs[k], self.workspace.values, self.workspace.backend
+        value = values.get(name)
+        if value is None:
+            raise MissingBlob(f"there is no value in {name!r}, which is the condition; feed it, or run what makes it")
+        if not isinstance(value, backend.array_type) or isinstance(value, Strings):
+            raise WrongKind(f"the condition {name!r} is no tensor of booleans but {type(value).__name__}")
+        array = backend.to_numpy(value)
+        if array.size != 1:
+            raise BadShape(f"the condition {name!r} has {array.size} values, shape {array.shape}; it must have one")
+        if array.dtype.kind != "b":
+            raise WrongKind(f"the condition {name!r} is {array.dtype}; it must be bool: compare, or Cast it")
+        return bool(array.all())
 
     def argument(self, name: str, default: Any = None) -> Any:
         """The value of an argument, declared or not; ``default`` when it is absent."""
@@ -196,9 +234,16 @@ def _device(definition: caffe2_pb2.OperatorDef, backend: Backend) -> Any:
         raise DeviceError(f"it asks for a device of type {name}, which there is not; use CPU or CUDA")
     device = backend.device(option)
     if device is None:
+        if flags.is_set("netgrad_strict_devices"):
+            raise DeviceError(f"it asks for a GPU, there is none that the {backend.name} backend can use, and "
+                              "strict_devices forbids the CPU instead")
         _warn_once(f"a net asks for a GPU, and there is none that the {backend.name} backend can use; "
                    "such operators run on the CPU")
     return device
+
+
+def _begin_empty(declaration: type[Operator]) -> frozenset[int]:
+    return frozenset(i for i, _ in declaration.inplace_required if "state" in declaration.effects)
 
 
 def bind(definition: caffe2_pb2.OperatorDef, backend: Backend) -> Binding:
@@ -229,6 +274,8 @@ def bind(definition: caffe2_pb2.OperatorDef, backend: Backend) -> Binding:
         absent=(None,) * max(0, signature.inputs - len(inputs)),
         same=tuple(same) if declaration.inplace_keeps_shape else (),
         takes_call=signature.takes_call, host=host, strings=host or declaration.strings,
+        begin_empty=_begin_empty(declaration),
         silent=not outputs or "blobs" in declaration.effects,
+        takes_inputs=signature.takes_inputs,
         preferred=preferred,
     )

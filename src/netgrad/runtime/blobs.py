@@ -5,11 +5,13 @@ None is a blob that was created and never filled; ``bytes`` is a single string, 
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import numpy as np
 
 from netgrad.proto import caffe2_pb2
+from netgrad.runtime import lending
 from netgrad.runtime.backends import Backend
 from netgrad.runtime.errors import BlobError
 
@@ -46,10 +48,11 @@ def describe(name: str, value: Any) -> str:
 
 
 def from_user(value: Any, backend: Backend, device: Any = None) -> Any:
-    """What a user feeds, as a blob that shares nothing with it.
+    """What a user feeds, as a blob that shares nothing with it; torch tensors are shared (`netgrad.runtime.lending`).
 
-    Takes arrays, NumPy scalars, torch tensors, TensorProtos, numbers and lists of numbers (floats become float32,
-    Caffe2's default), str and bytes (one string), and lists and arrays of them. Raises `BlobError` for the rest.
+    Takes arrays, NumPy scalars, torch tensors, other objects that speak DLPack, TensorProtos, numbers and lists of
+    numbers (floats become float32, Caffe2's default), str and bytes (one string), and lists and arrays of them, and
+    8-bit tensors. Raises `BlobError` for the rest.
     """
     if isinstance(value, np.ndarray):
         return _from_array(value, backend, device)
@@ -61,8 +64,16 @@ def from_user(value: Any, backend: Backend, device: Any = None) -> Any:
         from netgrad.runtime.tensors import array_of
 
         return _from_array(array_of(value), backend, device)
-    if type(value).__module__.partition(".")[0] == "torch":
+    if type(value).__name__ == "Int8Tensor":
+        return value
+    if _is_torch(value):
         return _from_torch(value, backend, device)
+    if hasattr(value, "__dlpack__") and not isinstance(value, np.generic):
+        if backend.name == "torch":
+            from torch.utils.dlpack import from_dlpack
+
+            return _from_torch(from_dlpack(value), backend, device)
+        return _from_array(np.from_dlpack(value), backend, device)
     if isinstance(value, np.generic):
         return _from_array(np.asarray(value), backend, device)
     if isinstance(value, (bool, int, float, list, tuple)):
@@ -73,6 +84,12 @@ def from_user(value: Any, backend: Backend, device: Any = None) -> Any:
         return _from_array(array.astype(np.float32) if array.dtype == np.float64 else array, backend, device)
     raise BlobError(f"cannot feed a {type(value).__name__}; feed a NumPy array, a torch tensor, a TensorProto, "
                     "numbers, or strings")
+
+
+def _is_torch(value: Any) -> bool:
+    """Whether it is a tensor of torch, which is not imported for the question."""
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(value, torch.Tensor)
 
 
 def _from_array(array: np.ndarray, backend: Backend, device: Any) -> Any:
@@ -86,9 +103,10 @@ def _from_array(array: np.ndarray, backend: Backend, device: Any) -> Any:
 
 
 def _from_torch(tensor: Any, backend: Backend, device: Any) -> Any:
+    if device is None and (shared := lending.lend(tensor, backend)) is not None:
+        return shared
     if issubclass(type(tensor), backend.array_type):
-        copy = tensor.detach().clone()
-        return copy if device is None else copy.to(device)
+        return tensor.detach().clone() if device is None else tensor.detach().to(device, copy=True)
     tensor = tensor.detach().cpu()
     name = str(tensor.dtype)
     return _from_array((tensor.float() if name == "torch.bfloat16" else tensor).numpy(), backend, device)
@@ -99,11 +117,17 @@ def to_user(name: str, value: Any, backend: Backend) -> Any:
 
     An opaque blob comes as a sentence about it, as in Caffe2.
     """
+    if isinstance(value, lending.Lent):
+        value = lending.current(value)
+        if not isinstance(value, np.ndarray):  # the user could not resize a tensor that NumPy has seen
+            value = value.clone()
     if isinstance(value, backend.array_type) and not isinstance(value, Strings):
         return np.array(backend.to_numpy(value))
     if isinstance(value, Strings):
         return np.array(value, dtype=object, subok=False)
     if isinstance(value, bytes):
         return value
+    if type(value).__name__ == "Int8Tensor":
+        raise BlobError(f"blob {name!r} holds an 8-bit tensor; fetch it with FetchInt8Blob")
     kind = "nullptr (uninitialized)" if value is None else type(value).__name__
     return f"{name}, a C++ native class of type {kind}.".encode()

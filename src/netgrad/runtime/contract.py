@@ -10,8 +10,8 @@ import numpy as np
 from netgrad.proto import caffe2_pb2
 from netgrad.runtime.backends import Backend
 from netgrad.runtime.blobs import Strings, describe
-from netgrad.runtime.executor import Step, bound
 from netgrad.runtime.inference import infer_operator, type_of
+from netgrad.runtime.steps import Step, bound
 from netgrad.runtime.workspace import Workspace
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from netgrad.graph import registry, scope
-from netgrad.runtime.errors import NetError, OperatorError
+from netgrad.runtime.errors import NetError, NetNotFound, OperatorFailed
 from netgrad.runtime.workspace import Workspace, net_name
 
 
@@ -123,14 +123,17 @@ def CreateNet(net: Any, overwrite: bool = False, input_blobs: Iterable[Any] | No
 def RunNet(name: Any, num_iter: int = 1, allow_fail: bool = False) -> bool:
     """Runs a created net, given by name or as a Net; one that changed since CreateNet is created anew, with a warning.
 
-    Raises `NetNotFound`, or the `OperatorError` of the operator that failed; with ``allow_fail`` the latter is answered
-    with False instead.
+    Args:
+        allow_fail: whether an operator that says that it failed (its kernel returns False) is answered with False
+            instead of `OperatorFailed`. What operators raise is raised either way, as in Caffe2.
+
+    Raises `NetNotFound`, or the `OperatorError` of the operator that failed.
     """
     if not isinstance(name, str) and not hasattr(name, "Name"):
         raise AssertionError(f"RunNet takes a net or its name, not {type(name).__name__}")
     try:
         return Workspace.current.run_net(name, num_iter)
-    except OperatorError:
+    except OperatorFailed:
         if allow_fail:
             return False
         raise
@@ -146,9 +149,8 @@ def RunOperatorOnce(operator: Any) -> bool:
 
 
 def RunOperatorMultiple(operator: Any, num_runs: int) -> bool:
-    for _ in range(num_runs):
-        Workspace.current.run_operator(operator)
-    return True
+    """Makes an operator once and runs it several times."""
+    return Workspace.current.run_operator(operator, num_runs)
 
 
 def RunOperatorsOnce(operators: Iterable[Any]) -> bool:
@@ -157,8 +159,11 @@ def RunOperatorsOnce(operators: Iterable[Any]) -> bool:
     return True
 
 
-def DeleteNet(name: str) -> None:
-    Workspace.current.delete_net(name)
+def DeleteNet(name: str) -> bool:
+    """Forgets a created net; raises `NetNotFound` where there is none of that name."""
+    if not Workspace.current.delete_net(name):
+        raise NetNotFound(f"there is no net {name!r} to delete")
+    return True
 
 
 def Nets() -> list[str]:

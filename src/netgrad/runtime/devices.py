@@ -7,14 +7,25 @@ from typing import Any
 import numpy as np
 
 from netgrad.proto import caffe2_pb2
-from netgrad.runtime import backends
+from netgrad.runtime import backends, flags
 
 #: the device type that GPUs have; scripts name it on machines without one too
 GpuDeviceType = caffe2_pb2.CUDA
 #: AMD's GPUs are torch's "cuda" devices here
 has_hip_support = False
 #: what a build of Caffe2 could have in it, and netgrad has not
-is_asan = has_mkldnn = use_mkldnn = use_rocm = use_trt = False
+is_asan = has_mkldnn = use_rocm = use_trt = False
+#: IDEEP devices can be named: they are the host, whose convolutions torch leaves to oneDNN, as MKL-DNN is called now
+use_mkldnn = True
+
+
+def strict_devices(strict: bool = True) -> None:
+    """Whether nets that ask for a GPU where there is none are refused, with a `DeviceError`, instead of run on the CPU.
+
+    The flag ``--netgrad_strict_devices`` of `GlobalInit`, and the environment variable ``NETGRAD_STRICT_DEVICES``, say
+    so too.
+    """
+    flags.set_flag("netgrad_strict_devices", strict)
 
 
 def NumGpuDevices() -> int:

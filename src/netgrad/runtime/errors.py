@@ -148,6 +148,18 @@ class KernelError(OperatorError):
     """A kernel failed in a way it did not foresee; the cause is chained."""
 
 
+class OperatorFailed(OperatorError):
+    """A kernel returned False: it ran, and says that it failed. ``RunNet(..., allow_fail=True)`` bears it."""
+
+
+class NetBusy(NetError):
+    """The net runs already."""
+
+
+class Cancelled(NetError):
+    """The run was cancelled."""
+
+
 class UserFunctionFailed(Exception):
     """Carries what a user's Python function raised past the executor, which raises it as it was."""
 

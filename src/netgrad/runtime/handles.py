@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from netgrad.runtime import backends
+from netgrad.runtime import backends, lending
 from netgrad.runtime.blobs import Strings
 from netgrad.runtime.errors import BlobError
 
@@ -48,10 +48,37 @@ class Blob:
         return BlobTensor(self._workspace, self.name)
 
     def to_torch(self) -> Any:
-        """A torch tensor of the value, without a copy where the backend is torch."""
-        if self._workspace.backend.name == "torch":
-            return self._workspace.values[self.name]
-        return backends.get("torch").from_numpy(self.fetch())
+        """A torch tensor that shares the blob's values from now on: what is written into it is the blob's.
+
+        Nothing is copied where the backend is torch and no other blob has the same storage. Raises `BlobError` where
+        the blob holds no tensor of numbers.
+        """
+        values, backend = self._workspace.values, self._workspace.backend
+        value = values[self.name]
+        if isinstance(value, lending.Lent):
+            return value.user
+        if not self.is_tensor() or isinstance(value, Strings):
+            raise BlobError(f"blob {self.name!r} holds no tensor of numbers, which torch could have")
+        if backend.name != "torch":  # memory of torch's own, for only that can be resized
+            tensor = backends.get("torch").from_numpy(value).clone()
+        else:
+            tensor = value.clone() if self._shared(value) else value
+        values[self.name] = lending.lend(tensor, backend)
+        return tensor
+
+    def _shared(self, value: Any) -> bool:
+        """Whether another blob has the storage of a torch tensor."""
+        storage = value.untyped_storage().data_ptr()
+        return any(name != self.name and hasattr(other, "untyped_storage")
+                   and other.untyped_storage().data_ptr() == storage for name, other in self._workspace.values.items())
+
+    def __dlpack__(self, **options: Any) -> Any:
+        """The values for others who speak DLPack, shared."""
+        return self.to_torch().__dlpack__(**options)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        device: tuple[int, int] = self.to_torch().__dlpack_device__()
+        return device
 
     def serialize(self, name: str = "") -> bytes:
         """A BlobProto in wire form."""
@@ -75,6 +102,8 @@ class BlobTensor:
     def data(self) -> np.ndarray:
         """The values; what is written into them is the blob's."""
         values, backend = self._workspace.values, self._workspace.backend
+        if isinstance(values[self.name], lending.Lent):
+            return backend.to_numpy(lending.current(values[self.name]))
         if self._own is None or values[self.name] is not self._own:
             value = values[self.name]
             values[self.name] = self._own = np.array(value, subok=True) if isinstance(value, np.ndarray) \

@@ -9,11 +9,16 @@ _global_init_args: list[str] = []
 
 
 def GlobalInit(args: Sequence[str]) -> None:
-    """Notes the command line, program first. Caffe2's flags steer what exists no more."""
+    """Notes the command line, program first, and sets the flags in it that mean something (`netgrad.runtime.flags`).
+
+    May be called again, as Caffe2's tests do to change flags.
+    """
     from netgrad.graph.lazy_imports import TriggerLazyImport
+    from netgrad.runtime import flags
 
     TriggerLazyImport()
     _global_init_args.extend(args[1:])
+    flags.parse(args[1:])
 
 
 def GetGlobalInitArgs() -> list[str]:

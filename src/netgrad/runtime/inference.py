@@ -6,20 +6,20 @@ import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from netgrad.graph import registry
 from netgrad.graph.shapes import UNKNOWN, ShapeError, TensorType
 from netgrad.proto import caffe2_pb2
-from netgrad.runtime import dtypes
+from netgrad.runtime import dtypes, lending
 from netgrad.runtime.binding import parse_arguments
 from netgrad.runtime.blobs import Strings
 from netgrad.runtime.errors import BadShape, OperatorError, Place
-from netgrad.runtime.workspace import Workspace
+from netgrad.runtime.workspace import Workspace, definition_of
 
 
 def type_of(value: Any) -> TensorType:
     """The type of a blob's value; unknown for what is no tensor."""
+    if isinstance(value, lending.Lent):
+        value = lending.current(value)
     if isinstance(value, Strings):
         return TensorType("string", tuple(value.shape))
     if hasattr(value, "dtype") and hasattr(value, "shape"):
@@ -72,22 +72,45 @@ def infer_operator(op: caffe2_pb2.OperatorDef, inputs: Sequence[TensorType]) -> 
     return (outputs + nothing)[: len(op.output)]
 
 
-def InferShapesAndTypes(nets: Sequence[Any], blob_dimensions: Mapping[str, Sequence[int]] | None = None,
+def InferShapesAndTypes(nets: Sequence[Any], blob_dimensions: Mapping[str, Sequence[int | None]] | None = None,
                         nets_proto: bool = False, blob_types: Mapping[str, int] | None = None,
                         ) -> tuple[dict[str, list[int]], dict[str, int]]:
     """Shapes and `TensorProto.DataType` numbers of all blobs of some nets, those that are known.
 
     Inputs are those of the current workspace, or of ``blob_dimensions`` (float unless ``blob_types`` says otherwise).
+    A dimension of -1 or None is unknown, and so are, as -1, those that follow from it.
+
+    Raises `BadShape`, located, where shapes do not go together.
     """
     if blob_dimensions is None:
-        types = {name: type_of(value) for name, value in Workspace.current.values.items()}
+        types = types_of_workspace()
     else:
-        numbers = blob_types or {}
-        types = {str(name): TensorType(dtypes.name_of(numbers.get(name, caffe2_pb2.TensorProto.FLOAT)), tuple(dims))
-                 for name, dims in blob_dimensions.items()}
+        types = types_of_map(blob_dimensions, blob_types or {})
+    partial = any(t.dims is not None and None in t.dims for t in types.values())
+    found = infer_nets([net if nets_proto else net.Proto() for net in nets], types)
+    shown = {name: t for name, t in found.items() if t.dims is not None and (partial or None not in t.dims)}
+    return ({name: [-1 if n is None else int(n) for n in t.dims or ()] for name, t in shown.items()},
+            {name: dtypes.NUMBERS[t.dtype] for name, t in shown.items() if t.dtype in dtypes.NUMBERS})
+
+
+def types_of_workspace() -> dict[str, TensorType]:
+    """The types of all tensors of the current workspace, those of its parents included."""
+    workspace = Workspace.current
+    return {name: type_of(workspace.values[name]) for name in workspace.names()}
+
+
+def types_of_map(dims: Mapping[str, Sequence[int | None]], numbers: Mapping[str, int]) -> dict[str, TensorType]:
+    """Types from shapes, with -1 and None for unknown, and `TensorProto.DataType` numbers (float unless given)."""
+    default = caffe2_pb2.TensorProto.FLOAT
+    return {str(name): TensorType(dtypes.name_of(numbers.get(name, default)),
+                                  tuple(None if n is None or n < 0 else int(n) for n in shape))
+            for name, shape in dims.items()}
+
+
+def infer_nets(nets: Iterable[Any], known: Mapping[str, TensorType]) -> dict[str, TensorType]:
+    """The types of all blobs of nets that run one after the other; they are messages, or their wire form."""
+    types = dict(known)
     for net in nets:
-        definition = net if nets_proto else net.Proto()
+        definition = definition_of(net, caffe2_pb2.NetDef)
         types = infer(definition.op, types, definition.name)
-    whole = {name: t for name, t in types.items() if t.dims is not None and None not in t.dims}
-    return ({name: [int(n) for n in np.array(t.dims, dtype=np.int64)] for name, t in whole.items()},
-            {name: dtypes.NUMBERS[t.dtype] for name, t in whole.items() if t.dtype in dtypes.NUMBERS})
+    return types

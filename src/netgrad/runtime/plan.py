@@ -1,99 +1,219 @@
-"""Running plans: nets in steps, repeated, until a blob says stop, one after the other or side by side."""
+"""Running plans of Caffe2 (PlanDef): nets in steps, repeated, until a blob says stop, in turn or side by side."""
 
 from __future__ import annotations
 
 import functools
 import itertools
+import logging
 import threading
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
 
 from netgrad.proto import caffe2_pb2
-from netgrad.runtime.errors import NetError
+from netgrad.runtime.errors import Cancelled, NetError
+from netgrad.runtime.executor import BoundNet
 from netgrad.runtime.workspace import Workspace
+
+log = logging.getLogger("netgrad")
+Action = Callable[[], object]
 
 
 def run_plan(plan: caffe2_pb2.PlanDef, workspace: Workspace) -> bool:
-    """Creates the nets of a plan and runs its steps in order. The first error ends it, and is raised."""
+    """Creates the nets of a plan and runs its steps in order. The first error ends it, and is raised.
+
+    So does Ctrl-C, which threads of the plan see too: they end after their current operators.
+    """
     for net in plan.network:
         workspace.create_net(net, overwrite=True)
     nets = {net.name: net for net in plan.network}
-    stop = threading.Event()
-    for step in [_Step(step, nets, stop) for step in plan.execution_step]:
-        step.run(workspace)
+    stop = _Stop()
+    for step in [_Step(step, nets, stop, workspace) for step in plan.execution_step]:
+        step.run()
     return True
+
+
+class _Stop:
+    """Ends the steps of a plan that run side by side, when one has failed."""
+
+    def __init__(self) -> None:
+        self.is_set = False
+        self._nets: set[BoundNet] = set()
+        self._lock = threading.Lock()
+
+    def run(self, net: BoundNet) -> None:
+        """Runs a net that is cancelled when the others stop."""
+        with self._lock:
+            if self.is_set:
+                return
+            self._nets.add(net)
+        try:
+            net.run()
+        finally:
+            with self._lock:
+                self._nets.discard(net)
+
+    def set(self) -> None:
+        with self._lock:
+            self.is_set = True
+            for net in self._nets:
+                net.cancel()
+
+
+class _Reporter:
+    """Runs something every so many seconds while a step runs, and once after it. What it raises is logged."""
+
+    def __init__(self, action: Action, seconds: float) -> None:
+        self._action, self._seconds = action, seconds
+        self._done = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def __enter__(self) -> None:
+        self._thread.start()
+
+    def __exit__(self, *_: object) -> None:
+        self._done.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        over = False
+        while not over:
+            over = self._done.wait(self._seconds)
+            try:
+                self._action()
+            except Exception:
+                log.exception("a reporter failed; the plan goes on")
 
 
 class _Step:
     """An execution step of a plan.
 
     Args:
-        nets: those of the plan, for steps that run in a workspace of their own.
+        nets: those of the plan, for steps that run in a workspace or instance of their own.
         stop: set when a step that runs beside this one has failed.
+        alone: whether its nets are its own, since others run nets of the same names at the same time.
     """
 
-    def __init__(self, step: caffe2_pb2.ExecutionStep, nets: Mapping[str, caffe2_pb2.NetDef],
-                 stop: threading.Event) -> None:
+    def __init__(self, step: caffe2_pb2.ExecutionStep, nets: Mapping[str, caffe2_pb2.NetDef], stop: _Stop,
+                 workspace: Workspace, alone: bool = False) -> None:
         if step.network and step.substep:
             raise NetError(f"step {step.name!r} has both nets and substeps; give it one of them")
         self.definition = step
-        self.nets = nets
         self.stop = stop
-        self.substeps = [_Step(substep, nets, stop) for substep in step.substep]
-        self.ran = False
+        self.nets = nets
+        self.outside = workspace
+        self.alone = alone
+        self.substeps: list[_Step] = []
+        self.reporters: list[_Step] = []
+        if not step.create_workspace:
+            self._prepare(workspace)
 
-    def run(self, workspace: Workspace) -> None:
+    def _prepare(self, workspace: Workspace) -> None:
+        """Makes what it runs, in the workspace in which it runs."""
         step = self.definition
-        if step.only_once and self.ran:
-            return
-        self.ran = True
+        self.workspace = workspace
+        name = step.should_stop_blob
+        if name and name not in workspace.values:
+            raise NetError(f"step {step.name!r} stops when blob {name!r} is true, and there is no such blob; feed it, "
+                           "or let a net of the plan make it")
+        self.actions: list[Action] = [functools.partial(self.stop.run, self._net(name)) for name in step.network]
+        instances = max(1, step.num_concurrent_instances)
+        self.substeps, self.reporters = [], []
+        for substep in step.substep:
+            if substep.run_every_ms:
+                self.reporters.append(_Step(substep, self.nets, self.stop, workspace, self.alone))
+            else:
+                self.substeps += [_Step(substep, self.nets, self.stop, workspace, self.alone or k > 0)
+                                  for k in range(instances)]
+
+    def _net(self, name: str) -> BoundNet:
+        if name not in self.nets or not (self.alone or self.definition.create_workspace):
+            return self.workspace.net(name)
+        return BoundNet(self.nets[name], self.workspace)
+
+    def run(self) -> None:
+        step = self.definition
         if step.create_workspace:
-            workspace = Workspace(workspace)
-            for name in self._networks():
-                workspace.create_net(self.nets[name])
-        actions: list[Callable[[], Any]] = [functools.partial(substep.run, workspace) for substep in self.substeps]
-        actions += [workspace.net(name).run for name in step.network]
+            inside = Workspace(self.outside)
+            for name in sorted(self._networks()):
+                inside.create_net(self.nets[name])
+            self._prepare(inside)
+        reports = [_Reporter(reporter.run, reporter.definition.run_every_ms / 1e3) for reporter in self.reporters]
+        if step.report_net:
+            report = self._net(step.report_net)
+            reports.append(_Reporter(report.run, max(1, step.report_interval)))
+        self._with(reports)
+
+    def _with(self, reports: list[_Reporter]) -> None:
+        if reports:
+            with reports[0]:
+                self._with(reports[1:])
+        else:
+            self._run_rounds()
+
+    def _run_rounds(self) -> None:
+        actions = self.actions or [substep.run for substep in self.substeps]
         for _ in self._rounds():
-            if step.concurrent_substeps and self.substeps:
-                self._side_by_side(actions * max(1, step.num_concurrent_instances))
+            if self.definition.concurrent_substeps and len(actions) > 1:
+                self._side_by_side(actions)
             else:
                 for action in actions:
                     action()
-                    if self._should_stop(workspace):
+                    if self._should_stop():
                         return
-            if self._should_stop(workspace):
+            if self._should_stop():
                 return
 
     def _networks(self) -> set[str]:
         """The plan's nets that this step runs."""
-        return {n for n in self.definition.network if n in self.nets}.union(*(s._networks() for s in self.substeps))
+        step = self.definition
+        return _networks(step) & set(self.nets)
 
     def _rounds(self) -> Iterable[int]:
         if self.definition.HasField("num_iter"):
             return range(self.definition.num_iter)
-        return itertools.count() if self.definition.should_stop_blob else range(1)
+        if self.definition.should_stop_blob and not self.definition.only_once:
+            return itertools.count()
+        return range(1)
 
-    def _should_stop(self, workspace: Workspace) -> bool:
-        if self.stop.is_set():
+    def _should_stop(self) -> bool:
+        if self.stop.is_set:
             return True
         name = self.definition.should_stop_blob
-        return bool(name) and workspace.values.get(name) is not None and bool(workspace.fetch_blob(name).all())
+        if not name or self.workspace.values.get(name) is None:
+            return False
+        value = self.workspace.fetch_blob(name)
+        if str(getattr(value, "dtype", "")) != "bool" or value.size != 1:
+            raise NetError(f"step {self.definition.name!r} stops when blob {name!r} is true; that is one value of type "
+                           f"bool, not {getattr(value, 'dtype', type(value).__name__)} of shape "
+                           f"{getattr(value, 'shape', ())}")
+        return bool(value.all())
 
-    def _side_by_side(self, actions: list[Callable[[], Any]]) -> None:
-        """Each in a thread of its own; when one fails the others stop after their current net."""
+    def _side_by_side(self, actions: list[Action]) -> None:
+        """Each in a thread of its own; when one fails the others stop after their current operator."""
         errors: list[BaseException] = []
 
-        def guarded(action: Callable[[], Any]) -> None:
+        def guarded(action: Action) -> None:
             try:
                 action()
             except BaseException as error:
-                errors.append(error)
+                if not (self.stop.is_set and isinstance(error, Cancelled)):
+                    errors.append(error)
                 self.stop.set()
 
         threads = [threading.Thread(target=guarded, args=(action,), daemon=True) for action in actions]
         for thread in threads:
             thread.start()
-        for thread in threads:
-            thread.join()
+        try:
+            for thread in threads:
+                thread.join()
+        except BaseException:  # Ctrl-C
+            self.stop.set()
+            for thread in threads:
+                thread.join(timeout=5)
+            raise
         if errors:
             raise errors[0]
+
+
+def _networks(step: caffe2_pb2.ExecutionStep) -> set[str]:
+    """Names of the nets that a step runs, reporters included."""
+    return {*step.network, *([step.report_net] if step.report_net else ())}.union(*map(_networks, step.substep))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import difflib
 import logging
-from collections.abc import MutableMapping
+import threading
+from collections.abc import Mapping, MutableMapping
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,35 +13,53 @@ import numpy as np
 from netgrad.graph import scope
 from netgrad.graph.lazy_imports import TriggerLazyImport
 from netgrad.proto import caffe2_pb2
-from netgrad.runtime import backends
+from netgrad.runtime import backends, checks
 from netgrad.runtime.backends import Backend
 from netgrad.runtime.blobs import from_user, to_user
 from netgrad.runtime.errors import BlobError, BlobNotFound, NetExists, NetNotFound
-from netgrad.runtime.executor import BoundNet, Origins, Step, bound, place_of, raise_located
+from netgrad.runtime.executor import BoundNet
 from netgrad.runtime.handles import Blob
+from netgrad.runtime.locating import Origins, place_of, raise_located
+from netgrad.runtime.steps import Step, bound
 from netgrad.runtime.tensors import tensor_of
 
 log = logging.getLogger("netgrad")
 
 
 class _Values(dict[str, Any]):
-    """The blobs of a workspace. Names that it lacks are looked up, and bound, in its parent."""
+    """The blobs of a workspace. Names that it lacks are looked up, and bound, in its parent.
 
-    def __init__(self, parent: MutableMapping[str, Any]) -> None:
+    Args:
+        shared: the names that are looked up there, and the blobs that they stand for; all, by their own, unless given.
+    """
+
+    def __init__(self, parent: MutableMapping[str, Any], shared: Mapping[str, str] | None = None) -> None:
         super().__init__()
         self.parent = parent
+        self.shared = shared
+
+    def _outside(self, name: Any) -> Any:
+        """What a name is called in the parent; None where the parent has no such blob, or keeps it to itself."""
+        other = name if self.shared is None else self.shared.get(name)
+        return other if other in self.parent else None
 
     def __missing__(self, name: str) -> Any:
-        return self.parent[name]
+        other = self._outside(name)
+        if other is None:
+            raise KeyError(name)
+        return self.parent[other]
 
     def __contains__(self, name: object) -> bool:
-        return super().__contains__(name) or name in self.parent
+        return super().__contains__(name) or self._outside(name) is not None
 
     def __setitem__(self, name: str, value: Any) -> None:
-        if not super().__contains__(name) and name in self.parent:
-            self.parent[name] = value
+        if not super().__contains__(name) and (other := self._outside(name)) is not None:
+            self.parent[other] = value
         else:
             super().__setitem__(name, value)
+
+    def get(self, name: str, default: Any = None) -> Any:
+        return self[name] if name in self else default  # noqa: SIM401 (this is what it would call)
 
     def setdefault(self, name: str, value: Any = None) -> Any:
         if name not in self:
@@ -52,7 +71,7 @@ class _Values(dict[str, Any]):
         super().__setitem__(name, value)
 
 
-def _definition(obj: Any, kind: type) -> Any:
+def definition_of(obj: Any, kind: type) -> Any:
     """A protobuf message of ``kind``, from itself, an object with ``Proto()``, or its wire form."""
     if isinstance(obj, kind):
         return obj
@@ -75,6 +94,7 @@ class Workspace:
 
     Args:
         parent: a workspace whose blobs are seen, and written, through this one.
+        shared: which blobs of the parent are seen, and by which names: name here -> name there; all unless given.
         backend: "numpy" or "torch"; the parent's or the process's default unless given.
     """
 
@@ -83,13 +103,16 @@ class Workspace:
     current_name = "default"
     by_name: ClassVar[dict[str, Workspace]] = {}
 
-    def __init__(self, parent: Workspace | None = None, *, backend: str | None = None) -> None:
+    def __init__(self, parent: Workspace | None = None, shared: Mapping[str, str] | None = None, *,
+                 backend: str | None = None) -> None:
         self._parent = parent
+        self._shared = shared
         self._backend_name = backend
         self._backend: Backend | None = None
         self.root_folder: str = "." if parent is None else parent.root_folder
-        self.values: MutableMapping[str, Any] = {} if parent is None else _Values(parent.values)
+        self.values: MutableMapping[str, Any] = {} if parent is None else _Values(parent.values, shared)
         self._nets: dict[str, BoundNet] = {}
+        self._creating = threading.RLock()
         #: the position of the operator that failed last
         self.last_failed: int | None = None
 
@@ -111,7 +134,11 @@ class Workspace:
     def names(self) -> list[str]:
         """Names of all blobs, those of the parent included."""
         own = list(self.values)
-        return sorted(own if self._parent is None else {*own, *self._parent.names()})
+        if self._parent is None:
+            return sorted(own)
+        shared = self._shared
+        there = self._parent.names() if shared is None else [n for n, o in shared.items() if self._parent.has_blob(o)]
+        return sorted({*own, *there})
 
     def local_names(self) -> list[str]:
         return sorted(self.values)
@@ -153,6 +180,12 @@ class Workspace:
             raise BlobNotFound(f"there is no blob {name!r} in the workspace{self._hint(name)}") from None
         return to_user(name, value, self.backend)
 
+    def fetch_int8_blob(self, name: Any) -> Any:
+        """The 8-bit tensor in a blob: data, scale, zero_point."""
+        from netgrad.runtime.int8 import fetch
+
+        return fetch(self, name)
+
     def _hint(self, name: str) -> str:
         close = difflib.get_close_matches(name, self.names(), n=3)
         return f"; there is {', '.join(map(repr, close))}" if close else f", which has {len(self.names())} blobs"
@@ -191,16 +224,19 @@ class Workspace:
         if isinstance(net, str):
             raise TypeError(f"expected a net, found the string {net!r}")
         definition = caffe2_pb2.NetDef()
-        definition.CopyFrom(_definition(net, caffe2_pb2.NetDef))
-        if definition.name in self._nets and not overwrite:
-            raise NetExists(f"there is a net {definition.name!r} already; create it with overwrite=True to replace it")
-        created = self._nets[definition.name] = BoundNet(definition, self, _origins(net, definition.name))
+        definition.CopyFrom(definition_of(net, caffe2_pb2.NetDef))
+        with self._creating:
+            if definition.name in self._nets and not overwrite:
+                raise NetExists(f"there is a net {definition.name!r} already; create it with overwrite=True to replace "
+                                "it")
+            created = self._nets[definition.name] = BoundNet(definition, self, _origins(net, definition.name))
         return created
 
     _create_net = create_net
 
-    def delete_net(self, name: str) -> None:
-        self._nets.pop(str(name), None)
+    def delete_net(self, name: str) -> bool:
+        """Whether there was such a net."""
+        return self._nets.pop(str(name), None) is not None
 
     def net(self, net: Any) -> BoundNet:
         """The created net of that name. A Net or NetDef that differs from what was created replaces it, and warns."""
@@ -210,7 +246,7 @@ class Workspace:
             raise NetNotFound(f"there is no net {name!r} in the workspace; create it with CreateNet first "
                               f"(there are {', '.join(map(repr, self._nets)) or 'none'})")
         if not isinstance(net, str):
-            definition = _definition(net, caffe2_pb2.NetDef)
+            definition = definition_of(net, caffe2_pb2.NetDef)
             if definition.SerializeToString() != created.source:
                 log.warning("net %r was changed after CreateNet; the new one runs", name)
                 return self.create_net(net, overwrite=True)
@@ -225,21 +261,22 @@ class Workspace:
 
     def run_net_once(self, net: Any) -> bool:
         """Creates a net, runs it, forgets it."""
-        definition = _definition(net, caffe2_pb2.NetDef)
+        definition = definition_of(net, caffe2_pb2.NetDef)
         BoundNet(definition, self, _origins(net, definition.name)).run()
         return True
 
     _run_net = run_net_once
 
-    def run_operator(self, operator: Any) -> bool:
-        """Runs one operator."""
-        source = operator if isinstance(operator, bytes) else _definition(
+    def run_operator(self, operator: Any, times: int = 1) -> bool:
+        """Runs one operator, once or several times; what it keeps between runs is forgotten at the end."""
+        source = operator if isinstance(operator, bytes) else definition_of(
             operator, caffe2_pb2.OperatorDef).SerializeToString()
         backend = self.backend
         try:
             step = Step(bound(source, backend), backend, self)
             with backend.running():
-                step.run()
+                for _ in range(times):
+                    checks.run(step)
         except Exception as error:
             raise_located(error, place_of(caffe2_pb2.OperatorDef.FromString(source), self.values))
         for name in step.outputs:
@@ -252,7 +289,7 @@ class Workspace:
         """Runs all steps of a plan."""
         from netgrad.runtime.plan import run_plan
 
-        return run_plan(_definition(plan, caffe2_pb2.PlanDef), self)
+        return run_plan(definition_of(plan, caffe2_pb2.PlanDef), self)
 
     _run_plan = run_plan
 

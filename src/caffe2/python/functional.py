@@ -1,0 +1,5 @@
+"""Caffe2's `functional`."""
+
+from netgrad.facade import facade
+
+facade(__name__, {"netgrad.tools.functional": "Functional"})

@@ -1,0 +1,11 @@
+"""The type of tensors that a user and a workspace hold in common (`netgrad.runtime.lending`)."""
+
+from __future__ import annotations
+
+import torch
+
+from netgrad.runtime.lending import Lent
+
+
+class LentTensor(Lent, torch.Tensor):
+    """A tensor that shares the storage of a user's."""

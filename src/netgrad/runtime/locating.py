@@ -1,0 +1,66 @@
+"""Errors told where they happened: the operator, its place in the net, its blobs, the Python line that wrote it."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Mapping
+from typing import Any, NoReturn
+
+from netgrad.graph.arguments import ArgumentError
+from netgrad.graph.shapes import ShapeError
+from netgrad.proto import caffe2_pb2
+from netgrad.runtime.blobs import describe
+from netgrad.runtime.errors import (
+    BadArgument,
+    BadShape,
+    BadValue,
+    KernelError,
+    OperatorError,
+    Place,
+    UserFunctionFailed,
+)
+
+#: file, line and function that wrote the operator at a position
+Origins = Callable[[int], tuple[str, int, str] | None]
+
+
+def place_of(definition: caffe2_pb2.OperatorDef, blobs: Mapping[str, Any], position: int | None = None, net: str = "",
+             origins: Origins | None = None) -> Place:
+    """Where an operator stands, with all that its error message tells."""
+    line = None
+    if origins is not None and position is not None:
+        with contextlib.suppress(IndexError):  # the net lost operators since it was created
+            if origin := origins(position):
+                line = f"{origin[0]}:{origin[1]} in {origin[2]}"
+    return Place(definition.type, position, net,
+                 [describe(n, blobs[n]) if n in blobs else f"{n}: not there" for n in definition.input],
+                 list(definition.output), line)
+
+
+#: what kernels raise with a sentence for the user, the narrower kinds first
+_FORESEEN: dict[type[Exception], type[OperatorError]] = {
+    ArgumentError: BadArgument, ShapeError: BadShape, ValueError: BadValue, NotImplementedError: KernelError}
+
+
+def located(error: Exception, place: Place) -> BaseException:
+    """The exception to raise for what an operator's binding or kernel raised at ``place``.
+
+    Errors of the executor and of kernels get the place; what a user's Python function raised stays what it is, with the
+    place as a note; anything else is wrapped, and chained where it was unforeseen.
+    """
+    if isinstance(error, UserFunctionFailed):
+        error.error.add_note(f"in {place}")
+        return error.error
+    if isinstance(error, OperatorError):
+        return error.at(place)
+    for kind, ours in _FORESEEN.items():
+        if isinstance(error, kind):
+            return ours(str(error)).at(place)
+    found = KernelError(f"{type(error).__name__}: {error}")
+    found.__cause__ = error
+    return found.at(place)
+
+
+def raise_located(error: Exception, place: Place) -> NoReturn:
+    found = located(error, place)
+    raise found from found.__cause__
