@@ -112,7 +112,7 @@ def test_operations_need_a_builder():
 
 @pytest.mark.parametrize("block", [lambda: ops.IfNet(None), ops.Else, ops.Condition])
 def test_blocks_by_operators_have_their_places(block):
-    with NetBuilder(), pytest.raises(AssertionError, match="ops."):
+    with NetBuilder(), pytest.raises(AssertionError, match=r"ops\."):
         block()
 
 
