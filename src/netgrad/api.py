@@ -13,7 +13,7 @@ from netgrad.runtime import workspace as _workspace
 if TYPE_CHECKING:
     import numpy as np
 
-    from netgrad.autodiff.backward import GradientMap
+    from netgrad.autodiff.gradient_map import GradientMap
     from netgrad.autodiff.explanation import Explanation
     from netgrad.autodiff.verification import Finding
     from netgrad.tools.checking import Problem

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 from small_nets import net, op
 
-from netgrad.autodiff.backward import GradientRegistry
 from netgrad.autodiff.errors import (
     DeviceMismatchError,
     GradientError,
@@ -14,6 +13,7 @@ from netgrad.autodiff.errors import (
     OverwrittenError,
     UnknownBlobError,
 )
+from netgrad.autodiff.gradient_registry import GradientRegistry
 from netgrad.autodiff.python_rules import ForeignBlobError
 from netgrad.graph.device import DeviceOption
 from netgrad.graph.net import Net

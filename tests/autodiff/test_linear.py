@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from netgrad.autodiff.backward import GetBackwardPass
 from netgrad.autodiff.explanation import explain
+from netgrad.autodiff.gradient_registry import GetBackwardPass
 from netgrad.autodiff.verification import verify
 from netgrad.graph.net import Net
 from netgrad.proto import caffe2_pb2

@@ -14,7 +14,6 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from small_nets import arrays, gradients, net, op, text
 
-from netgrad.autodiff.backward import IR, GetBackwardPass, GradientRegistry
 from netgrad.autodiff.errors import (
     DeviceMismatchError,
     GradientError,
@@ -26,6 +25,7 @@ from netgrad.autodiff.errors import (
     YsTypeError,
 )
 from netgrad.autodiff.forward import Forward
+from netgrad.autodiff.gradient_registry import IR, GetBackwardPass, GradientRegistry
 from netgrad.graph.blob import BlobReference
 from netgrad.graph.device import DeviceOption
 from netgrad.graph.net import Net
@@ -262,9 +262,9 @@ def test_the_map_has_every_blob_with_a_gradient_by_reference_or_name():
     assert "w" in gradient and "nothing" not in gradient and len(gradient) == 6
 
 
-def test_the_map_of_operators_alone_has_plain_names():
+def test_the_map_of_operators_alone_is_a_dict_of_references_by_plain_names():
     _, gradient = GetBackwardPass(CHAIN, ["loss"])
-    assert type(gradient) is dict and all(type(g) is str for g in gradient.values())
+    assert type(gradient) is dict and all(isinstance(g, BlobReference) for g in gradient.values())
     assert IR(CHAIN).GetBackwardPass(["loss"])[1] == gradient
 
 
@@ -746,3 +746,16 @@ def test_two_look_ups_in_one_table_with_indices_of_two_types(backend):
     forward = [op("Gather", "t i", "a"), op("Gather", "t j", "b")]
     feeds = {"t": np.array([1.0, 2.0, 3.0]), "i": np.array([0, 1], np.int32), "j": np.array([1, 2, 2], np.int64)}
     assert_array_equal(gradients(forward, ["a", "b"], feeds, backend)["t"], [1, 2, 2])
+
+
+def test_a_registered_rule_for_an_in_place_operator_tells_the_input_from_the_output(rules_registered_for_one_test):
+    @GradientRegistry.RegisterGradient("SquareInPlace")
+    def rule(op, gradients):
+        return [CreateOperator("Mul", [gradients[0], op.input[0]], [op.input[0] + "_grad"])], [op.input[0] + "_grad"]
+
+    with pytest.raises(OverwrittenError, match="version 0 of 'h'"):
+        net(op("SquareInPlace", "h", "h")).AddGradientOperators(["h"])
+    saved = net(op("SquareInPlace", "h", "h"))
+    saved.AddGradientOperators(["h"], overwritten="save")
+    assert list(saved.Proto().op[-1].input) == ["h_autogen_grad", "h_saved"]
+    assert list(saved.Proto().op[-1].output) == ["h_grad"]

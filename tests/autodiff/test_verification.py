@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from small_nets import net, op
 
-from netgrad.autodiff.backward import GradientRegistry
+from netgrad.autodiff.gradient_registry import GradientRegistry
 from netgrad.autodiff.verification import verify
 from netgrad.graph.operator import CreateOperator
 from netgrad.proto import caffe2_pb2
@@ -163,3 +163,23 @@ def test_operators_of_a_registered_rule_belong_to_the_pass_though_they_bear_no_m
     assert verify(proto) == []
     proto.op[-1].input[0] = "y_autogen_grad"
     assert "Scale" in str(verify(proto)[0])
+
+
+def test_two_passes_in_one_net_are_each_laid_beside_their_own_derivation():
+    both = net(op("Scale", "w", "l1", scale=2.0), op("Scale", "w", "l2", scale=5.0))
+    both.AddGradientOperators(["l1"])
+    both.AddGradientOperators(["l2"])
+    assert verify(both) == []
+    both.Proto().op[-1].output[0] = "w_grad"
+    assert [str(finding) for finding in verify(both)] and "writes over 'w_grad'" in str(verify(both)[0])
+
+
+def test_a_pass_that_writes_over_a_given_gradient_is_found():
+    square = net(op("Sqr", "x", "y"))
+    square.AddGradientOperators({"y": "dy"})
+    for each in square.Proto().op[1:]:
+        for names in (each.input, each.output):
+            for k, name in enumerate(names):
+                if name == "dy_1":
+                    names[k] = "dy"
+    assert "writes over 'dy'" in str(verify(square, {"y": "dy"})[0])

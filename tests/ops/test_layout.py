@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from netgrad.autodiff.backward import GetBackwardPass
+from netgrad.autodiff.gradient_registry import GetBackwardPass
 from netgrad.graph import registry
 from netgrad.graph.operator import CreateOperator as operator
 from netgrad.graph.shapes import TensorType

@@ -25,6 +25,8 @@ GradientFunction = Callable[[Any, list[Any]], Any]
 #: operator type -> the user's function
 registered: dict[str, GradientFunction] = {}
 _overriding: set[str] = set()
+#: put behind the name of an input that its operator overwrites in place, for the eyes of users' functions
+_BEFORE = "@before"
 
 
 class ForeignBlobError(GradientError):
@@ -69,7 +71,7 @@ class PythonRule:
         given = [None if g is None else GradientSlice(names[g[0]], names[g[1]]) if isinstance(g, tuple) else names[g]
                  for g in rule.gos]
         try:
-            ops, inputs = self.function(rule.op, given)
+            ops, inputs = self.function(_seen_by_rule(rule), given)
         except NoRule:
             raise
         except Exception as error:
@@ -114,7 +116,7 @@ class PythonRule:
                         turn[name] = min(turn[name] + 1, len(ks) - 1)
                     value = rule._written(rule.GI(ks[turn[name]]))
                 else:
-                    value = rule.walk.new_value(name)
+                    value = rule.walk.new_value(name.replace(_BEFORE, ""))
                 latest[name] = value
                 made.append(value)
             rule.emitted.add(op.type, read, made, encoding.rest_of(op), rule.index)
@@ -137,6 +139,7 @@ class PythonRule:
     def _scope(rule: RuleContext, given: list[Any]) -> dict[str, int]:
         """What the names in the rule's operators mean: output gradients before outputs before inputs."""
         scope = {rule.input_name(k): v for k, v in enumerate(rule.ins)}
+        scope |= {name + _BEFORE: v for name, v in scope.items()}
         scope.update({rule.output_name(k): v for k, v in enumerate(rule.outs)})
         for name, value in zip(given, rule.gos):
             if isinstance(name, GradientSlice) and isinstance(value, tuple):
@@ -144,6 +147,23 @@ class PythonRule:
             elif isinstance(name, str) and isinstance(value, int):
                 scope[name] = value
         return scope
+
+
+def _seen_by_rule(rule: RuleContext) -> Any:
+    """The operator as its rule sees it: what it overwrites in place is marked as an input.
+
+    So ``op.input[0]`` is the value before and ``op.output[0]`` the one after, though both have one name in the net.
+    """
+    op = rule.op
+    written = set(op.output)
+    if not rule.in_pass or written.isdisjoint(op.input):
+        return op
+    seen = type(op)()
+    seen.CopyFrom(op)
+    for k, name in enumerate(op.input):
+        if name in written:
+            seen.input[k] = name + _BEFORE
+    return seen
 
 
 def _plain(gradient: Any) -> Any:

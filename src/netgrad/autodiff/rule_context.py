@@ -65,6 +65,10 @@ class RuleContext:
     def in_pass(self) -> bool:
         return self.walk.in_pass
 
+    @property
+    def saves(self) -> bool:
+        return self.walk.fill_missing
+
     def _parsed(self) -> dict[str, Any]:
         if self._arguments is None:
             self._arguments = {a.name: value_of(a) for a in self.op.arg}

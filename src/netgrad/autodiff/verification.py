@@ -7,7 +7,7 @@ So a read of an overwritten blob, a wrong summand or a missing operator is found
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -53,31 +53,46 @@ def verify(net: Any, ys: Sequence[Any] | Mapping[Any, Any] | None = None,
     if ys is None:
         if start == len(ops):
             return [Finding(-1, "the net has no backward pass: no operator is marked as a gradient operator")]
-        ys = [op.input[0] for op in ops[start:] if is_fill(op)]
-        if not ys:
+        if not any(is_fill(op) for op in ops[start:]):
             return [Finding(-1, "the pass fills no gradient with ones: say which blobs are differentiated, and which "
                             "blobs hold their gradients")]
-    forward, found = ops[:start], ops[start:]
-    results = [_against(forward, found, start, ys, wrt, share) for share in (True, False)[:1 + _copies(found)]]
-    return min(results, key=len)
+        return [finding for first, end, of in _passes(ops, start)
+                for finding in _against(ops[:first], ops[first:end], first, of, wrt)]
+    return _against(ops[:start], ops[start:], start, ys, wrt)
 
 
-def _copies(found: list[Any]) -> bool:
-    """Whether the pass may have been asked for gradients that share nothing: it copies some."""
-    return any(op.type == "Copy" for op in found)
+def _passes(ops: list[Any], start: int) -> Iterator[tuple[int, int, list[str]]]:
+    """First operator, end and ys of each pass. A later one begins with its fills; all before is forward to it."""
+    fills = [k for k in range(start, len(ops)) if is_fill(ops[k])]
+    firsts = [k for k in fills if k - 1 not in fills]
+    for first, end in zip(firsts, [*firsts[1:], len(ops)]):
+        yield first, end, [ops[k].input[0] for k in fills if first <= k < end]
 
 
-def _against(forward: list[Any], found: list[Any], start: int, ys: Any, wrt: Any, share_results: bool) -> list[Finding]:
-    """Compares a pass with the derived one."""
+def _against(forward: list[Any], found: list[Any], start: int, ys: Any, wrt: Any) -> list[Finding]:
+    """Compares a pass with the derived one, under each of the options that it may have been made with."""
+    best: list[Finding] | None = None
+    for options in ({}, {"overwritten": "save"}, {"share_results": False},
+                    {"overwritten": "save", "share_results": False}):
+        findings = _differences(forward, found, start, ys, wrt, options)
+        if best is None or len(findings) < len(best):
+            best = findings
+        if not findings:
+            break
+    return best or []
+
+
+def _differences(forward: list[Any], found: list[Any], start: int, ys: Any, wrt: Any,
+                 options: dict[str, Any]) -> list[Finding]:
     ys = dict(ys) if isinstance(ys, Mapping) else list(ys)
     try:
-        wanted = build(forward, ys, wrt=wrt, share_results=share_results)
+        wanted = build(forward, ys, wrt=wrt, **options)
     except GradientError as error:
-        try:  # what would be refused may have been mended in these forward operators
-            wanted = build(forward, ys, wrt=wrt, share_results=share_results, overwritten="save")
-        except GradientError:
-            return [Finding(-1, str(error))]
-        if wanted.saving.changes:
+        return [Finding(-1, str(error))]
+    if wanted.saving.changes:  # what it would put aside was not
+        try:
+            build(forward, ys, wrt=wrt, share_results=options.get("share_results", True))
+        except GradientError as error:
             return [Finding(-1, f"no backward pass of these forward operators can be right: {error}")]
     return _Comparison(forward, found, wanted.operators(), start).run()
 
@@ -119,7 +134,20 @@ class _Comparison:
                              f"{describe(op, self.start + position)} is not part of the derivative")
                      for position, op in enumerate(self.found[:end + 1])  # what comes later is an update, say
                      if position not in self.match]
+        findings += self._overwrites()
         return sorted(findings, key=lambda finding: finding.position)
+
+    def _overwrites(self) -> list[Finding]:
+        """Operators of the pass that write over a forward blob, or over one that the caller gave."""
+        given = {v[1] for reads in self.found_reads for v in reads if v[0] == "outside"}
+        findings = []
+        for position, index in self.match.items():
+            op = self.found[position]
+            for name, meant in zip(op.output, self.wanted[index].output):
+                if name != meant and (name in given or name in self.forward.current):
+                    findings.append(Finding(self.start + position, f"{describe(op, self.start + position)} writes over "
+                                            f"{name!r}, which is not the pass's own; derive the pass anew"))
+        return findings
 
     def _match_equal(self) -> None:
         """Matches operators that compute the same from the same: known by their whole history, in numbers."""

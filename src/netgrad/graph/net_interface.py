@@ -76,12 +76,12 @@ class NetInterface(NetBase):
             ys: the blobs to differentiate: a list (their gradients are ones), or a dictionary from blob to the blob
                 that holds its gradient, to a `GradientSlice`, or to None (ones).
             skip: how many of the first operators are left out.
-            options: see `netgrad.autodiff.backward.add_gradient_operators`: ``wrt``, ``overwritten``, ...
+            options: see `netgrad.autodiff.appending.add_gradient_operators`: ``wrt``, ``overwritten``, ...
 
         Returns:
             A map from blobs to the blobs (or slices) that hold their gradients.
         """
-        from netgrad.autodiff.backward import add_gradient_operators
+        from netgrad.autodiff.appending import add_gradient_operators
 
         self._index.forget(self._net)  # names may have been changed by hand; read anew when somebody asks
         forward = len(self._net.op)

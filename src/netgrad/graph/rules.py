@@ -42,6 +42,10 @@ class Rule(Protocol):
     def in_pass(self) -> bool:
         """Whether the rule is applied within a backward pass, where lost values are noticed, or to one operator."""
 
+    @property
+    def saves(self) -> bool:
+        """Whether values that were overwritten may be asked for: they will have been put aside."""
+
     def arg(self, name: str, default: Any = None) -> Any:
         """The value of an argument of the forward operator, as Python; ``default`` when it is absent."""
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from netgrad.graph import registry
 from netgrad.graph.declaration import Arity, Operator
-from netgrad.graph.example import Example, Step, Tensor, TensorType
+from netgrad.graph.example import Example, Quantized, Step, Tensor, TensorType
 from netgrad.graph.rules import Forbidden, NoGradient, NoRule, PassThrough
 from netgrad.proto import caffe2_pb2
 
@@ -102,7 +102,7 @@ def _typical(declaration: type[Operator]) -> Any:
 
 def _gradient(declaration: type[Operator]) -> Iterator[str]:
     """The operators that the rule makes for the example, or why there are none."""
-    from netgrad.autodiff.backward import rule_of_one
+    from netgrad.autodiff.gradient_registry import rule_of_one
     from netgrad.tools.printing import format_operator
 
     rule, op = declaration.gradient, _typical(declaration)
@@ -160,6 +160,8 @@ def _literal(value: Any) -> str:
     if isinstance(value, Tensor):
         shape = "" if value.shape is None else f" {value.shape}"
         return f"{_literal(value.values)} ({value.dtype}{shape})"
+    if isinstance(value, Quantized):
+        return f"{_literal(value.values)} ({value.dtype}, scale {value.scale}, zero point {value.zero_point})"
     if isinstance(value, (list, tuple)):
         return "[" + ", ".join(map(_literal, value)) + "]"
     if isinstance(value, str):

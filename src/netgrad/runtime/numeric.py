@@ -134,7 +134,7 @@ class _Problem:
 
     def gradients(self, backend: str) -> dict[str, np.ndarray]:
         """What the backward pass computes, dense."""
-        from netgrad.autodiff.backward import GetBackwardPass
+        from netgrad.autodiff.gradient_registry import GetBackwardPass
 
         given = {y: f"{y}__cotangent" for y in self.weights}
         ops, gradients = GetBackwardPass(list(self.net.op), dict(given))
