@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
-from netgrad.graph import registry
 from netgrad.graph.operator import CreateOperator as operator
 from netgrad.runtime.errors import OperatorError
 from netgrad.runtime.numeric import check_gradient, evaluate
@@ -98,9 +99,27 @@ def test_codebook_has_a_derivative() -> None:
     check_gradient(operator("QuantDecode", list(feeds), ["x", "y"]), feeds, ["x", "y"], ["book"])
 
 
-def test_operators_without_kernels_are_declared() -> None:
-    """Nets that hold them can be read and checked: arity and in-place rules as in Caffe2."""
-    conv, add = registry.find("Int8Conv"), registry.find("Int8Add")
-    assert conv is not None and add is not None
-    assert conv.kernel is None and conv.num_inputs is not None and 3 in conv.num_inputs and 4 not in conv.num_inputs
-    assert add.may_be_inplace(1, 0) and not conv.may_be_inplace(0, 0)
+@pytest.mark.parametrize("backend", ["numpy", "torch"])
+@pytest.mark.parametrize(("layer", "arguments"), [
+    ("Conv", {"kernel": 2, "pad": 1, "order": "NHWC"}), ("AveragePool", {"kernel": 2, "order": "NHWC"}),
+    ("MaxPool", {"kernel": 2, "stride": 2, "order": "NHWC"}), ("Sigmoid", {}),
+])
+def test_8_bits_come_close_to_floats(layer: str, arguments: dict[str, Any], backend: str) -> None:
+    rng = np.random.default_rng(0)
+    feeds = {n: rng.normal(size=shape).astype(np.float32) for n, shape in (("x", (1, 4, 5, 3)), ("w", (2, 2, 2, 3)))}
+    names = ["x", "w"] if layer == "Conv" else ["x"]
+    expected = evaluate(operator(layer, names, ["y"], **arguments), feeds, backend=backend)["y"]
+    scale, zero = (1 / 256, 0) if layer == "Sigmoid" else (0.05, 128)
+    like = {"Y_scale": scale, "Y_zero_point": zero}
+    ops = [operator("Int8Quantize", [n], [f"{n}8"], Y_scale=0.03, Y_zero_point=128) for n in names]
+    ops += [operator(f"Int8{layer}", [f"{n}8" for n in names], ["y8"], **arguments, **like),
+            operator("Int8Dequantize", ["y8"], ["y"])]
+    found = evaluate(ops, feeds, ["y"], backend=backend)["y"]
+    assert found.shape == expected.shape
+    step = scale if layer != "Conv" else scale + 12 * 3 * 0.03  # each of 12 products is off by up to 3 half steps
+    assert np.abs(found - np.clip(expected, -zero * scale, (255 - zero) * scale)).max() <= step + 0.03
+
+
+def test_floats_are_no_8_bit_tensors() -> None:
+    with pytest.raises(OperatorError, match="no 8-bit tensor; make one with Int8Quantize"):
+        evaluate(operator("Int8Relu", ["x"], ["y"]), {"x": np.ones(2, np.float32)})

@@ -1,7 +1,7 @@
 """An example of an operator, as its declaration shows it: what goes in, what comes out. Every one is run as a test.
 
 Values are plain Python, so that declarations need no array library: nested lists of floats (float32), integers (int32),
-truth values, strings; `Tensor` where the dtype is another one.
+truth values, strings; `Tensor` where the dtype is another one, `Quantized` for 8-bit tensors with a scale.
 """
 
 from __future__ import annotations
@@ -20,6 +20,16 @@ class Tensor:
     values: Any
     dtype: str = "float32"
     shape: tuple[int, ...] | None = None
+
+
+@dataclass(frozen=True)
+class Quantized:
+    """An 8-bit tensor: real value = scale (value - zero_point). A bias holds int32."""
+
+    values: Any
+    scale: float
+    zero_point: int = 0
+    dtype: str = "uint8"
 
 
 @dataclass(frozen=True)
@@ -60,4 +70,4 @@ class Example:
         return tuple(self.feeds) if self.inputs is None else self.inputs
 
 
-__all__ = ["Example", "Step", "Tensor", "TensorType"]
+__all__ = ["Example", "Quantized", "Step", "Tensor", "TensorType"]

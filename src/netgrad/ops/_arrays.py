@@ -54,6 +54,12 @@ def require_size(name: str, x: Any, size: int, why: str = "") -> None:
         raise ShapeError(f"{name} has shape {tuple(x.shape)}, expected {size} elements{why}")
 
 
+def one_number(xp: Any, name: str, x: Any) -> Any:
+    """A tensor of one element as one of shape (); raises `ShapeError` for any other."""
+    require_size(name, x, 1)
+    return xp.reshape(x, ())
+
+
 def require_labels(xp: Any, labels: Any, classes: int, least: int = 0) -> None:
     """Raises ValueError unless ``least <= label < classes`` for every label."""
     if not product(labels.shape):

@@ -10,6 +10,7 @@ from netgrad.graph.declaration import In
 from netgrad.graph.example import Example, Tensor
 from netgrad.graph.rules import no_gradient
 from netgrad.graph.shapes import same_as
+from netgrad.ops._arrays import one_number
 from netgrad.ops.optimizers import (
     ALL_IN_PLACE,
     GRAD,
@@ -173,7 +174,7 @@ class YellowFin(Update):
         if tuple(curv_win.shape) != (curv_win_width,) or tuple(scalars_memory.shape) != (5,):
             raise ValueError(f"curv_win must have shape ({curv_win_width},) and scalars_memory (5,); "
                              f"found {tuple(curv_win.shape)} and {tuple(scalars_memory.shape)}")
-        t = int(xp.reshape(iter, ()))
+        t = int(one_number(xp, "iter", iter))
         if t < 1:
             raise ValueError(f"iter counts from 1 here (what Iter gives), found {t}")
         step, new_moment = momentum_step(xp, grad, moment, number(xp, lr, param), number(xp, mu, param), nesterov)
@@ -279,8 +280,8 @@ class ClipTensorByScaling(Update):
     def kernel(xp: Any, input_tensor: Any, val: Any, additional_threshold: Any, *, threshold: float) -> Any:
         limit = threshold
         if additional_threshold is not None:
-            limit = threshold * float(xp.reshape(additional_threshold, ()))
-        size = float(xp.reshape(val, ()))
+            limit = threshold * float(one_number(xp, "additional_threshold", additional_threshold))
+        size = float(one_number(xp, "val", val))
         return input_tensor * (limit / size) if size > limit else input_tensor
 
 
@@ -322,7 +323,7 @@ class RowWiseCounter(Update):
     def kernel(xp: Any, prev_iter: Any, update_counter: Any, indices: Any, iter: Any, *, counter_halflife: int) -> Any:
         if counter_halflife <= 0:
             return prev_iter, update_counter
-        now = int(xp.reshape(iter, ()))
+        now = int(one_number(xp, "iter", iter))
 
         def step(last: Any, count: Any) -> Rows:
             age = xp.astype(xp.reshape(now - last, count.shape), count.dtype)

@@ -13,6 +13,7 @@ from netgrad.graph.arguments import Ints
 from netgrad.graph.declaration import Arity, In, Operator, Out, multiple_of
 from netgrad.graph.example import Example, Tensor
 from netgrad.graph.rules import Rule, RuleFunction
+from netgrad.ops._arrays import require_shape
 from netgrad.ops._axes import int_list
 from netgrad.ops._strings import string_array
 
@@ -103,7 +104,7 @@ class MergeSingleScalarFeatureTensorsGradient(Operator):
     host = True
     internal = True
     example = Example(
-        {"in1_presence_1": [True], ".values_grad": [True], "in1_presence1": [1.0, 0.5]},
+        {"in1_presence": [True], "in2_presence": [True], "out_values_grad": [1.0, 0.5]},
         {"in1_grad0": [1.0], "in1_grad1": [0.5]},
         {"feature_ids": [11, 12]})
 
@@ -123,6 +124,9 @@ class MergeSingleScalarFeatureTensorsGradient(Operator):
 
 def _pieces(xp: Any, lengths: list[Any], presences: list[Any] | None) -> Iterator[tuple[int, int, int, int]]:
     """(example, feature, start, length) of every list that is present, in the order of the merged tensors."""
+    for name, vectors in (("lengths", lengths), ("presence", presences or [])):
+        for x in vectors:
+            require_shape(name, x, (lengths[0].shape[0] if lengths[0].ndim else 1,), ", one for each example")
     starts = [0] * len(lengths)
     for e in range(lengths[0].shape[0]):
         for k, own in enumerate(lengths):
@@ -213,7 +217,7 @@ class MergeSingleListFeatureTensorsGradient(Operator):
     internal = True
     kernel = _single_list_gradients
     example = Example(
-        {"in1_presence_1": [2], "in1_lengths0": [True], "out_values_values": [1.0, 0.5]},
+        {"in1_lengths": [2], "in1_presence": [True], "out_values_values": [1.0, 0.5]},
         {"out1_values0": [1.0, 0.5]},
         {"feature_ids": [11]})
 
@@ -229,7 +233,7 @@ class MergeSingleMapFeatureTensorsGradient(Operator):
     internal = True
     kernel = _single_list_gradients
     example = Example(
-        {"in1_presence_1": [1], "in1_lengths0": [True], "out_values_values_grad": [1.0]},
+        {"in1_lengths": [1], "in1_presence": [True], "out_values_values_grad": [1.0]},
         {"in1_values_grad0": [1.0]},
         {"feature_ids": [11]})
 
@@ -288,7 +292,7 @@ class MergeMultiScalarFeatureTensorsGradient(Operator):
     host = True
     internal = True
     example = Example(
-        {"in1_lengths_1": [1], "out_values_grad": [1], "in1_lengths1": [1.0, 0.5]},
+        {"in1_lengths": [1], "in2_lengths": [1], "out_values_grad": [1.0, 0.5]},
         {"in1_values_grad0": [1.0], "in1_values_grad1": [0.5]})
 
     def kernel(xp: Any, *inputs: Any) -> Any:
@@ -360,7 +364,7 @@ class MergeMultiListFeatureTensorsGradient(Operator):
     internal = True
     kernel = _multi_list_gradients
     example = Example(
-        {"in1_values_lengths_1": [1], "in1_lengths0": [2], "out_values_values_grad": [1.0, 0.5]},
+        {"in1_lengths": [1], "in1_values_lengths": [2], "out_values_values_grad": [1.0, 0.5]},
         {"in1_values_values_grad0": [1.0, 0.5]})
 
 
@@ -374,5 +378,5 @@ class MergeMultiMapFeatureTensorsGradient(Operator):
     internal = True
     kernel = _multi_list_gradients
     example = Example(
-        {"in1_values_lengths_1": [1], "in1_lengths0": [1], "out_values_values_grad": [1.0]},
+        {"in1_lengths": [1], "in1_values_lengths": [1], "out_values_values_grad": [1.0]},
         {"in1_values_values_grad0": [1.0]})

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from netgrad.graph.declaration import In, Operator, Out
+from netgrad.graph.example import Example
 from netgrad.graph.rules import NoGradient, Rule, emits
 from netgrad.graph.shapes import same_as
 
@@ -19,6 +20,7 @@ class StopGradient(Operator):
     shape = same_as(0)
     shares = {(0, 0)}
     gradient = NoGradient("the flow is stopped here on purpose")
+    example = Example({"input": [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]}, {"output": [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]})
 
     def kernel(xp: Any, input: Any) -> Any:
         return input
@@ -34,6 +36,10 @@ class NegateGradient(Operator):
     shape = same_as(0)
     shares = {(0, 0)}
     gradient = emits("Negative", "GO0", "GI0")
+    example = Example(
+        {"input": [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]},
+        {"output": [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]},
+        wrt=())
 
     def kernel(xp: Any, input: Any) -> Any:
         return input
@@ -44,6 +50,7 @@ class ZeroGradient(Operator):
 
     inputs = [In("input", shape_only=True)]
     strings = True
+    example = Example({"input": [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]}, {})
 
     def kernel(xp: Any, input: Any) -> Any:
         return ()

@@ -287,7 +287,7 @@ class SliceGradient(Operator):
     arguments = Slice.arguments
     internal = True
     example = Example(
-        {"X": [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]], "starts": [[1.0, 0.5], [2.0, -1.0]]},
+        {"X": [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]], "dY": [[1.0, 0.5], [2.0, -1.0]]},
         {"dX": [[0.0, 1.0, 0.5], [0.0, 2.0, -1.0]]},
         {"starts": [0, 1], "ends": [-1, 3]})
 

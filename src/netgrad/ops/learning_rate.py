@@ -13,6 +13,7 @@ from netgrad.graph.declaration import In, Operator, Out
 from netgrad.graph.example import Example, Tensor
 from netgrad.graph.rules import no_gradient
 from netgrad.graph.shapes import scalar
+from netgrad.ops._arrays import one_number
 
 #: iteration -> factor of base_lr
 Policy = Callable[[int], float]
@@ -231,5 +232,5 @@ class LearningRate(Operator):
             raise ValueError("argument 'base_lr' is missing: the rate that the policy scales")
         if "policy" not in op.state:
             op.state["policy"] = build_policy(op.argument)
-        t = int(xp.reshape(input, ()))
+        t = int(one_number(xp, "the iteration", input))
         return xp.asarray(base_lr * op.state["policy"](t), dtype=xp.float32, device=input.device)

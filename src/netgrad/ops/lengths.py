@@ -9,6 +9,7 @@ from netgrad.graph.declaration import In, Operator, Out, multiple_of
 from netgrad.graph.example import Example, Tensor
 from netgrad.graph.rules import emits, forbidden, no_gradient, not_implemented
 from netgrad.graph.shapes import Fixed, TensorType, data_dependent
+from netgrad.ops._arrays import one_number, require_shape
 from netgrad.ops._rows import (
     arange_like,
     as_index,
@@ -120,7 +121,7 @@ class LengthsSplit(Operator):
         return lengths.with_dims((None if given or count is None else count * n_split_argument,))
 
     def kernel(xp: Any, lengths: Any, n_split: Any, *, n_split_argument: int) -> Any:
-        parts = n_split_argument if n_split is None else int(xp.reshape(n_split, ()))
+        parts = n_split_argument if n_split is None else int(one_number(xp, "n_split", n_split))
         if parts < 1:
             raise ValueError(f"n_split must be at least 1, found {parts}; give it as argument or second input")
         lengths = xp.astype(lengths, xp.int32)[:, None]
@@ -239,6 +240,9 @@ class LengthsTopKGradient(Operator):
 
     def kernel(xp: Any, LENGTHS: Any, TopKIndices: Any, dTopKValue: Any) -> Any:
         lengths = check_lengths(xp, LENGTHS)
+        if TopKIndices.ndim != 2 or TopKIndices.shape[0] != lengths.shape[0]:
+            raise ValueError(f"TopKIndices has shape {tuple(TopKIndices.shape)}, expected ({lengths.shape[0]}, k)")
+        require_shape("the gradient", dTopKValue, TopKIndices.shape, ", that of TopKIndices")
         there = TopKIndices >= 0
         rows = (starts(xp, lengths)[:, None] + as_index(xp, TopKIndices))[there]
         zeros = xp.zeros((int(xp.sum(lengths)),), dtype=dTopKValue.dtype, device=dTopKValue.device)

@@ -16,6 +16,7 @@ from netgrad.graph.declaration import In, Operator, Out
 from netgrad.graph.example import Example, Tensor
 from netgrad.graph.rules import forbidden
 from netgrad.graph.shapes import same_as
+from netgrad.ops._arrays import one_number
 from netgrad.ops._rows import check_indices, in_turn
 
 NO_GRADIENT = forbidden("it is a parameter update, which comes after the gradients")
@@ -68,9 +69,14 @@ def update_rows(xp: Any, indices: Any, tables: Rows, inputs: Rows, step: Callabl
     """
     indices = xp.reshape(indices, (-1,))
     count = indices.shape[0]
+    size, row = tables[0].shape[0], tuple(tables[0].shape[1:])
     for entries in inputs:
-        if entries.shape[0] != count:
-            raise ValueError(f"grad must have one row per index, {count}; found shape {tuple(entries.shape)}")
+        if entries.shape[:1] != (count,) or tuple(entries.shape[1:]) not in (row, ()):
+            raise ValueError(f"grad must have one row per index, {(count, *row)}; found shape {tuple(entries.shape)}")
+    for table in tables[1:]:
+        if table.shape[:1] != (size,) or tuple(table.shape[1:]) not in (row, (*row, 2), ()):
+            raise ValueError(f"a moment has shape {tuple(table.shape)}, expected one entry or row for each row of the "
+                             f"parameter, {(size, *row)}")
     indices = check_indices(xp, indices, tables[0].shape[0], "indices")
     rounds = in_turn(xp, indices)
     if not rounds:
@@ -245,7 +251,7 @@ def adam_correction(t: int, beta1: float, beta2: float) -> float:
 
 def iteration(xp: Any, iter: Any) -> int:
     """The number of this iteration, from 1."""
-    return int(xp.reshape(iter, ())) + 1
+    return int(one_number(xp, "iter", iter)) + 1
 
 
 ADAM = [Float("beta1", 0.9), Float("beta2", 0.999), Float("epsilon", 1e-5)]
@@ -533,7 +539,7 @@ N_Z = In("n_z", "param's shape and a last axis of 2: sums of squared gradients, 
 
 
 def _alpha(xp: Any, given: Any, argument: float) -> float:
-    return argument if given is None else float(xp.reshape(given, ()))
+    return argument if given is None else float(one_number(xp, "alpha", given))
 
 
 def _ftrl_sums(xp: Any, w: Any, n_z: Any, g: Any, alpha: float) -> tuple[Any, Any]:

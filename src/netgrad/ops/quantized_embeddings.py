@@ -79,6 +79,8 @@ def _mapped(xp: Any, indices: Any, mapping: Any) -> Any:
 
 def _pruned_rows(xp: Any, table: Any, indices: Any, mapping: Any, bits: int) -> Any:
     """Dequantized rows, zeros for pruned ones. A mapping of a single 0 says that nothing was pruned."""
+    if mapping.ndim != 1:
+        raise ValueError(f"COMPRESSED_INDICES_MAPPING has shape {tuple(mapping.shape)}, expected one dimension")
     if mapping.shape[0] == 1 and int(mapping[0]) == 0:
         return _fused_rows(xp, table, indices, bits)
     rows = _mapped(xp, indices, mapping)

@@ -14,6 +14,7 @@ from netgrad.graph.declaration import In, Operator, Out, between
 from netgrad.graph.example import Example
 from netgrad.graph.rules import Rule, emits
 from netgrad.graph.shapes import TensorType
+from netgrad.ops._arrays import require_shape
 from netgrad.ops._rows import (
     along,
     divisors,
@@ -65,10 +66,17 @@ def by_lengths(reduce: Reduce) -> Kernel:
     return kernel
 
 
+def per_segment(x: Any, segments: int, name: str = "the output's gradient", at_least: bool = False) -> None:
+    """Raises ValueError unless there is one row per segment (or, with ``at_least``, enough rows)."""
+    if x.ndim < 1 or x.shape[0] < segments or (x.shape[0] > segments and not at_least):
+        raise ValueError(f"{name} has shape {tuple(x.shape)}, expected {segments} rows: one for each segment")
+
+
 def from_lengths(mean: bool) -> Kernel:
     """dDATA of a sum or mean: each segment's gradient for each of its rows. The rows are counted by the lengths."""
     def kernel(xp: Any, segment_grads: Any, LENGTHS: Any, like: Any = None) -> Any:
         segments = spread(xp, LENGTHS, None if like is None else like.shape[0])
+        per_segment(segment_grads, LENGTHS.shape[0])
         scaled = segment_grads / divisors(xp, LENGTHS, segment_grads) if mean else segment_grads
         return xp.take(scaled, segments, axis=0)
 
@@ -78,6 +86,7 @@ def from_lengths(mean: bool) -> Kernel:
 def weighted_from_lengths(xp: Any, SCALARS: Any, segment_grads: Any, LENGTHS: Any, like: Any = None) -> Any:
     """dDATA of a sum weighted by SCALARS."""
     segments = spread(xp, LENGTHS, SCALARS.shape[0])
+    per_segment(segment_grads, LENGTHS.shape[0])
     return weighted(xp, xp.take(segment_grads, segments, axis=0), SCALARS)
 
 
@@ -201,6 +210,9 @@ class LengthsMaxWithMainInputAndForwardOutputGradient(RowsGradient):
 
 
 def _to_maxima(xp: Any, rows: Any, maxima: Any, gradient: Any, segments: Any) -> Any:
+    require_shape("the output's gradient", gradient, maxima.shape, ", the output's")
+    if segments.shape[0]:
+        per_segment(maxima, int(segments[-1]) + 1, "the output", at_least=True)
     spread_gradient = xp.take(gradient, segments, axis=0)
     return xp.where(rows == xp.take(maxima, segments, axis=0), spread_gradient, xp.zeros_like(spread_gradient))
 
@@ -386,6 +398,7 @@ def _log_sum_exp(mean: bool) -> Reduce:
 def _log_sum_exp_gradient(mean: bool) -> Kernel:
     def kernel(xp: Any, DATA: Any, OUTPUT: Any, segment_grads: Any, SEGMENT_IDS: Any) -> Any:
         segments, count = sorted_segments(xp, SEGMENT_IDS, DATA.shape[0])
+        per_segment(OUTPUT, count, "the output")
         gradient = _from_segments(xp, segment_grads, segments, count, mean)
         return gradient * xp.exp(DATA - xp.take(OUTPUT, segments, axis=0))
 

@@ -10,6 +10,7 @@ from netgrad.graph.declaration import In, Operator, Out, between, multiple_of
 from netgrad.graph.example import Example, Tensor
 from netgrad.graph.rules import Rule, emits, forbidden, no_gradient
 from netgrad.graph.shapes import TensorType, same_as
+from netgrad.ops._arrays import one_number, require_shape
 from netgrad.ops._rows import arange_like, as_index, check_indices, rows_like, rows_of, spread
 
 
@@ -48,7 +49,7 @@ class TopK(Operator):
                 TensorType("int64", (math.prod(known) if len(known) == len(dims) else None,)))
 
     def kernel(xp: Any, X: Any, k: Any, *, k_argument: int, axis: int, op: Any) -> Any:
-        wanted = k_argument if k is None else int(xp.reshape(k, ()))
+        wanted = k_argument if k is None else int(one_number(xp, "k", k))
         if wanted < 1:
             raise ValueError(f"k must be at least 1, found {wanted}; give it as argument or second input")
         axis = _axis(axis, X.ndim)
@@ -84,6 +85,7 @@ class TopKGradient(Operator):
         {"k": 2})
 
     def kernel(xp: Any, dValues: Any, Indices: Any, X: Any, *, axis: int) -> Any:
+        require_shape("Indices", Indices, dValues.shape, ", dValues'")
         axis = _axis(axis, X.ndim)
         values, order = xp.moveaxis(dValues, axis, -1), as_index(xp, xp.moveaxis(Indices, axis, -1))
         moved = [d for k, d in enumerate(X.shape) if k != axis] + [X.shape[axis]]
@@ -296,7 +298,7 @@ class LastNWindowCollector(Operator):
     def kernel(xp: Any, buffer: Any, cursor: Any, DATA: Any, MUTEX: Any, visited: Any, *, num_to_collect: int) -> Any:
         if num_to_collect < 1:
             raise ValueError(f"num_to_collect must be at least 1, found {num_to_collect}")
-        at = int(xp.reshape(cursor, ()))
+        at = int(one_number(xp, "the cursor", cursor))
         if buffer.ndim == 0 or buffer.shape[0] == 0:
             buffer, at = DATA[:0], 0
         if not 0 <= at <= buffer.shape[0] <= num_to_collect or buffer.shape[1:] != DATA.shape[1:]:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from netgrad.graph.declaration import Operator
-from netgrad.graph.example import Example, Tensor, TensorType
+from netgrad.graph.example import Example, Quantized, Tensor, TensorType
 from netgrad.graph.operator import CreateOperator
 from netgrad.proto import caffe2_pb2
 from netgrad.runtime import random
@@ -30,9 +30,16 @@ def array(value: Any) -> np.ndarray:
     return found.astype({"f": np.float32, "i": np.int32}.get(found.dtype.kind, found.dtype))
 
 
-def feeds(example: Example) -> dict[str, np.ndarray]:
-    """Blob -> array, of all that is fed."""
-    return {name: array(value) for name, value in example.feeds.items()}
+def feeds(example: Example) -> dict[str, Any]:
+    """Blob -> array or 8-bit tensor, of all that is fed."""
+    return {name: _int8_tensor(value) if isinstance(value, Quantized) else array(value)
+            for name, value in example.feeds.items()}
+
+
+def _int8_tensor(value: Quantized) -> Any:
+    from netgrad.runtime.int8 import Int8Tensor
+
+    return Int8Tensor(np.array(value.values, dtype=value.dtype), value.scale, value.zero_point)
 
 
 def operator(declaration: type[Operator]) -> caffe2_pb2.OperatorDef:
@@ -59,7 +66,8 @@ def run(declaration: type[Operator], backend: str | None = None) -> dict[str, An
     workspace = prepared(declaration, backend)
     with random.seeded(0):
         workspace.run_operator(operator(declaration))
-    return {name: workspace.fetch_blob(name) for name in declaration.example.outputs if name}
+    return {name: workspace.values[name] if isinstance(expected, Quantized) else workspace.fetch_blob(name)
+            for name, expected in declaration.example.outputs.items() if name and expected is not None}
 
 
 def differences(declaration: type[Operator], backend: str | None = None) -> Iterator[str]:
@@ -69,6 +77,12 @@ def differences(declaration: type[Operator], backend: str | None = None) -> Iter
         if expected is None or not name:
             continue
         value = found[name]
+        if isinstance(expected, Quantized):
+            wanted = _int8_tensor(expected)
+            if value.data.tolist() != wanted.data.tolist() or value.data.dtype != wanted.data.dtype \
+                    or not np.allclose(value[1:], wanted[1:]):
+                yield f"{name} is {value}, expected {wanted}"
+            continue
         if isinstance(expected, TensorType):
             dtype = "string" if value.dtype == object else str(value.dtype)
             if (dtype, value.shape) != (expected.dtype, expected.dims):

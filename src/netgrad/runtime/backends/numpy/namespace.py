@@ -7,6 +7,7 @@ from typing import Any
 import array_api_compat.numpy as standard
 import numpy as np
 
+from netgrad.graph.shapes import ShapeError
 from netgrad.runtime import dtypes
 from netgrad.runtime.backends.numpy import special
 from netgrad.runtime.errors import BackendError, BadIndex
@@ -17,6 +18,14 @@ def check_rows(index: np.ndarray, rows: int) -> None:
     if index.size and (index.min() < 0 or index.max() >= rows):
         wrong = index[(index < 0) | (index >= rows)].flat[0]
         raise BadIndex(f"index {wrong} is out of range: there are {rows} rows, so indices go from 0 to {rows - 1}")
+
+
+def check_values(target: np.ndarray, index: np.ndarray, values: np.ndarray) -> None:
+    """Raises `ShapeError` unless there is a row of ``values`` for each index."""
+    expected = (*index.shape, *target.shape[1:])
+    if tuple(values.shape) != expected:
+        raise ShapeError(f"values of shape {tuple(values.shape)} cannot go to the rows that were named; expected "
+                         f"{expected}, a row of {tuple(target.shape[1:])} for each of {tuple(index.shape)} indices")
 
 
 class Namespace:
@@ -40,6 +49,7 @@ class Namespace:
         ``values`` has shape ``index.shape + target.shape[1:]``. Raises `BadIndex` for an index out of range.
         """
         check_rows(index, target.shape[0])
+        check_values(target, index, values)
         out = np.array(target)
         np.add.at(out, index, values)
         return out
@@ -48,6 +58,7 @@ class Namespace:
     def index_put(target: np.ndarray, index: np.ndarray, values: np.ndarray) -> np.ndarray:
         """A copy of ``target`` whose rows ``index`` are replaced by those of ``values``, the last of repeated ones."""
         check_rows(index, target.shape[0])
+        check_values(target, index, values)
         out = np.array(target)
         out[index] = values
         return out

@@ -8,6 +8,7 @@ import array_api_compat.torch as standard
 import numpy as np
 import torch
 
+from netgrad.graph.shapes import ShapeError
 from netgrad.runtime import dtypes
 from netgrad.runtime.errors import BackendError, BadIndex
 
@@ -17,6 +18,14 @@ def check_rows(index: torch.Tensor, rows: int) -> None:
     if index.numel() and bool(((index < 0) | (index >= rows)).any()):
         wrong = index[(index < 0) | (index >= rows)].flatten()[0].item()
         raise BadIndex(f"index {wrong} is out of range: there are {rows} rows, so indices go from 0 to {rows - 1}")
+
+
+def check_values(target: torch.Tensor, index: torch.Tensor, values: torch.Tensor) -> None:
+    """Raises `ShapeError` unless there is a row of ``values`` for each index."""
+    expected = (*index.shape, *target.shape[1:])
+    if tuple(values.shape) != expected:
+        raise ShapeError(f"values of shape {tuple(values.shape)} cannot go to the rows that were named; expected "
+                         f"{expected}, a row of {tuple(target.shape[1:])} for each of {tuple(index.shape)} indices")
 
 
 class Namespace:
@@ -40,12 +49,14 @@ class Namespace:
         ``values`` has shape ``index.shape + target.shape[1:]``. Raises `BadIndex` for an index out of range.
         """
         check_rows(index, target.shape[0])
+        check_values(target, index, values)
         return target.index_put((index.long(),), values.to(target.dtype), accumulate=True)
 
     @staticmethod
     def index_put(target: torch.Tensor, index: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
         """A copy of ``target`` whose rows ``index`` are replaced by those of ``values``."""
         check_rows(index, target.shape[0])
+        check_values(target, index, values)
         return target.index_put((index.long(),), values.to(target.dtype))
 
     @staticmethod
