@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from caffe2.python import core, model_helper, optimizer, workspace
+from caffe2.python import model_helper, optimizer, workspace
 from caffe2.python.models import resnet, shufflenet
 
 HERE = Path(__file__).parent
@@ -28,16 +28,17 @@ def test_a_residual_net_learns():
     scores = resnet.create_resnext(model, "data", 3, 4, 18, 2, 4, no_loss=True)
     _, loss = model.net.SoftmaxWithLoss([scores, "label"], ["softmax", "loss"])
     model.AddGradientOperators([loss])
-    optimizer.build_sgd(model, base_learning_rate=0.05)
+    optimizer.build_sgd(model, base_learning_rate=0.02)
     workspace.ResetWorkspace()
-    workspace.FeedBlob("data", rng.standard_normal((8, 3, 16, 16)).astype(np.float32))
+    workspace.FeedBlob("data", rng.standard_normal((8, 3, 20, 20)).astype(np.float32))
     workspace.FeedBlob("label", (np.arange(8) % 4).astype(np.int32))
     workspace.RunNetOnce(model.param_init_net)
     workspace.CreateNet(model.net)
     losses = []
-    for _ in range(4):
+    for _ in range(6):
         workspace.RunNet(model.net)
         losses.append(float(workspace.FetchBlob("loss")))
+    print(losses)
     assert losses[-1] < 0.5 * losses[0]
 
 
@@ -63,4 +64,4 @@ def test_facades_are_the_zoo():
     from netgrad.training.zoo import resnet as ours
 
     assert resnet.ResNetBuilder is ours.ResNetBuilder and resnet.RESNEXT_STRIDES == [1, 2, 2, 2]
-    assert isinstance(resnet.brew.fc, type(core.Net)) or callable(resnet.brew.fc)
+    assert callable(resnet.brew.fc)

@@ -46,16 +46,16 @@ NETS = {
 def value(argument):
     found = [getattr(argument, name) for name in ("f", "i", "s") if argument.HasField(name)]
     found += [list(getattr(argument, name)) for name in ("floats", "ints", "strings") if getattr(argument, name)]
-    return ["%.6g" % v if isinstance(v, float) else v for v in found]
+    return [f"{v:.6g}" if isinstance(v, float) else v for v in found]
 
 
 def lines(net):
     """A NetDef, one line per operator, so that one sees what differs."""
     for op in net.op:
-        arguments = ", ".join("%s=%s" % (a.name, value(a)) for a in op.arg)
-        yield "%s = %s(%s) %s" % (" ".join(op.output), op.type, " ".join(op.input), arguments)
-    yield "reads %s" % " ".join(net.external_input)
-    yield "leaves %s" % " ".join(net.external_output)
+        arguments = ", ".join(f"{a.name}={value(a)}" for a in op.arg)
+        yield f"{' '.join(op.output)} = {op.type}({' '.join(op.input)}) {arguments}"
+    yield f"reads {' '.join(net.external_input)}"
+    yield f"leaves {' '.join(net.external_output)}"
 
 
 def build(name):

@@ -22,7 +22,7 @@ RESNEXT_BLOCK_CONFIG = {
 }
 #: the stride of each stage's first block
 RESNEXT_STRIDES = [1, 2, 2, 2]
-_MSRA = ("MSRAFill", {})
+_MSRA: tuple[str, dict[str, Any]] = ("MSRAFill", {})
 
 log = logging.getLogger("resnext_builder")
 

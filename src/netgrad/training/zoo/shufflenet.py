@@ -14,7 +14,7 @@ OUTPUT_CHANNELS = {
     "1.5x": [24, 176, 352, 704, 1024],
     "2.0x": [24, 244, 488, 976, 2048],
 }
-_MSRA = ("MSRAFill", {})
+_MSRA: tuple[str, dict[str, Any]] = ("MSRAFill", {})
 
 
 class ShuffleNetV2Builder:
