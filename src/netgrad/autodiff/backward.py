@@ -131,8 +131,9 @@ def verified(walk: Walk, verifier: Verifier, gradients: dict[str, Cotangent], gi
     """Lets the verifier mend names and, if wanted, puts overwritten values aside; returns the map as it then is."""
     results = [v for g in gradients.values() for v in (g if isinstance(g, tuple) else (g,))]
     lost = verifier.run([*results, *given], plan.saved)
+    overwritten = set(walk.forward.older.values())
     while lost:
-        if not save or any(entry.value not in walk.forward.older.values() for entry in lost):
+        if not save or any(entry.value not in overwritten for entry in lost):
             raise _overwritten_error(walk, lost, gradients)
         moved = saving.put_aside(walk, verifier.fresh, lost, plan)
         gradients = {blob: (moved.get(g[0], g[0]), moved.get(g[1], g[1])) if isinstance(g, tuple) else moved.get(g, g)
