@@ -5,20 +5,24 @@ Nothing here is shared with the way netgrad runs recurrent networks or different
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from caffe2.python import core
 
 
-def unrolled(net: Any, length: int, batch: int) -> Any:
-    """The net, forward operators only, with each RecurrentNetwork written out for sequences of that length."""
+def unrolled(net: Any, length: int, batch: int, ranks: Mapping[str, int]) -> Any:
+    """The net, forward operators only, with each RecurrentNetwork written out for sequences of that length.
+
+    ``ranks``: the number of dimensions of the states' first values.
+    """
     result = core.Net("unrolled")
     result.Proto().external_input.extend(net.Proto().external_input)
     for position, op in enumerate(net.Proto().op):
         if op.is_gradient_op:
             continue
         if op.type == "RecurrentNetwork":
-            _write_out(result, op, f"unrolled{position}", length, batch)
+            _write_out(result, op, f"unrolled{position}", length, batch, ranks)
         else:
             result.Proto().op.append(op)
     return result
@@ -28,13 +32,13 @@ def _b(name: str) -> Any:
     return core.BlobReference(name)
 
 
-def _write_out(net: Any, op: Any, prefix: str, length: int, batch: int) -> None:
+def _write_out(net: Any, op: Any, prefix: str, length: int, batch: int, ranks: Mapping[str, int]) -> None:
     arguments = {a.name: a for a in op.arg}
     step = arguments["step_net"].n
     states = _strings(arguments, "recurrent_states")
     rows: dict[str, list[Any]] = {}
     for state, k in zip(states, arguments["initial_recurrent_state_ids"].ints):
-        rows[state] = [_first(net, op.input[k], f"{prefix}/{state}", batch)]
+        rows[state] = [_first(net, op.input[k], f"{prefix}/{state}", batch, ranks[op.input[k]])]
     links = list(zip(_strings(arguments, "link_internal"), _strings(arguments, "link_external"),
                      arguments["link_offset"].ints))
     written = {name for each in step.op for name in each.output}
@@ -71,18 +75,11 @@ def _strings(arguments: Any, name: str) -> list[str]:
     return [value.decode() for value in arguments[name].strings]
 
 
-def _first(net: Any, name: str, row: str, batch: int) -> str:
+def _first(net: Any, name: str, row: str, batch: int, rank: int) -> str:
     """The first row of a state: the blob itself, or made of one for all sequences alike."""
-    known = net.Proto()
-    made_by = next((op for op in known.op if name in op.output), None)
-    rank = RANKS.get(name, 3 if made_by is None else 2)
     if rank == 3:
         return name
     if rank == 2:
         return str(net.ExpandDims(_b(name), _b(f"{row}/first"), dims=[0]))
     wide = net.ExpandDims(_b(name), _b(f"{row}/wide"), dims=[0, 1])
     return str(net.Tile(wide, _b(f"{row}/first"), tiles=batch, axis=1))
-
-
-#: blob -> number of its dimensions, for first values that are not (1, N, D)
-RANKS: dict[str, int] = {"rnn/initial_hidden_state": 1, "rnn/initial_cell_state": 1, "decoder/initial_coverage": 1}

@@ -34,13 +34,16 @@ class RecurrentNetwork(Operator):
         return op.inside.run()
 
     def gradient(op: Rule) -> None:
-        with_gradient = op.arg("outputs_with_grads") or []
-        if not with_gradient:
-            raise op.fail("its argument outputs_with_grads is empty: it was built forward-only")
+        if not op.arg("backward_link_internal"):
+            raise op.fail("it was built forward-only (its argument backward_link_internal is empty): build it with "
+                          "forward_only=False")
+        declared = list(op.arg("outputs_with_grads") or [])
+        flowing = [k for k in range(op.num_outputs) if op.has_GO(k)]
+        used = [k for k in declared if k in flowing] + [k for k in flowing if k not in declared]
         gradients = [0, *(op.arg("param") or []), *(op.arg("initial_recurrent_state_ids") or [])]
         op.emit("RecurrentNetworkGradient",
-                [*map(op.GO, with_gradient), *map(op.I, range(op.num_inputs)), *map(op.O, range(op.num_outputs))],
-                [op.GI(k) for k in gradients])
+                [*map(op.GO, used), *map(op.I, range(op.num_inputs)), *map(op.O, range(op.num_outputs))],
+                [op.GI(k) for k in gradients], **({} if used == declared else {"outputs_given": used}))
 
 
 class RecurrentNetworkGradient(Operator):
@@ -48,7 +51,9 @@ class RecurrentNetworkGradient(Operator):
 
     inputs = [In("gradients, inputs, outputs", "of the forward operator", variadic=True, optional=True)]
     outputs = [Out("gradients", "of the input, the parameters, the first states", variadic=True, optional=True)]
-    arguments = [*RecurrentNetwork.arguments]
+    arguments = [*RecurrentNetwork.arguments,
+                 Ints("outputs_given", None, "positions of outputs whose gradients are inputs, where these are others "
+                                             "than outputs_with_grads")]
     internal = True
     effects = {"blobs", "nets"}
 

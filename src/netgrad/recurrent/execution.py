@@ -311,7 +311,7 @@ class Backward(_Runner):
 
     def __init__(self, call: Call, known: Collection[str] | None = None) -> None:
         super().__init__(call, "backward_link", "backward_step_net", None)
-        self.with_gradient = _numbers(call, "outputs_with_grads")
+        self.with_gradient = _numbers(call, "outputs_given") or _numbers(call, "outputs_with_grads")
         self.params = _numbers(call, "param")
         self.param_gradients = _texts(call, "param_grads")
         places = {(f"{link.external}_grad", link.offset): link.internal for link in _links(call, "link")}
@@ -336,9 +336,10 @@ class Backward(_Runner):
         of_input: Rows = [None] * length
         for k, gradient in zip(self.with_gradient, inputs):
             self._enter(gradients, k, gradient)
-        around = {name: self.outside(name) for name in step.outside
-                  if name not in steps.around and not (length and name in steps.local[0])}
-        around = {**steps.around, **around}
+        around = dict(steps.around)
+        if length:
+            around.update({name: self.outside(name) for name in step.outside
+                           if name not in steps.around and name not in steps.local[0]})
         sums = [xp.zeros_like(forward[k]) for k in self.params]
         for t in range(length - 1, -1, -1):
             given = {**around, **steps.local[t]}

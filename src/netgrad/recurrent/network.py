@@ -24,6 +24,7 @@ def recurrent_net(
     outputs_with_grads: Sequence[int] = (0,),
     recompute_blobs_on_backward: Iterable[Any] | None = None,
     forward_only: bool = False,
+    overwritten: str = "error",
 ) -> tuple[BlobReference, ...]:
     """Writes a RecurrentNetwork operator, which runs a step net once per time step.
 
@@ -36,9 +37,12 @@ def recurrent_net(
         links: state -> what the step makes of it for the next one.
         timestep: the blob in which the step finds the time (int32, one element); "timestep" unless given.
         scope: where the states of all steps are named; a new name unless given.
-        outputs_with_grads: positions of the outputs whose gradients flow back.
+        outputs_with_grads: positions of the outputs whose gradients flow back; in Caffe2 those of others are lost, and
+            one that is missing is an error. Here what flows back is what there is.
         recompute_blobs_on_backward: blobs that the gradient computes anew, so that they need not be kept for each step.
         forward_only: without a gradient.
+        overwritten: "error" refuses a step net that overwrites what its gradient needs; "save" changes it so that such
+            values are kept.
 
     Returns:
         For each state the values of all steps, (T, N, D), and the last one, (1, N, D).
@@ -74,7 +78,8 @@ def recurrent_net(
     backward: dict[str, Any] = {}
     if not forward_only:
         recomputed = sorted({str(blob) for blob in recompute_blobs_on_backward or ()})
-        gradient = StepGradient(cell_net, [made[state] for state in states], [*states, step_input], recomputed)
+        gradient = StepGradient(cell_net, [made[state] for state in states], [*states, step_input], recomputed,
+                                overwritten)
         flows = [*((f"{made[state]}_grad", state, f"{prefix}{state}_states_grad") for state in states),
                  (None, step_input, f"{sequence}_grad")]
         backward = _backward_arguments(gradient, step, references, 1 + len(firsts), flows, outputs_with_grads,

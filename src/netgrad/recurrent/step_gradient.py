@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from netgrad.autodiff import saving
 from netgrad.autodiff.backward import build
 from netgrad.graph.blob import BlobReference
 from netgrad.graph.net import Net
@@ -27,6 +28,8 @@ class StepGradient:
         outputs: what the step hands on to the next one; the gradient of ``h`` is given as ``h_grad``.
         leaving: blobs whose gradients the network around it needs: states, input.
         recomputed: blobs that are computed anew and need not be kept.
+        overwritten: "error", or "save": the step net is changed so that values it overwrites and its gradient needs are
+            kept.
 
     Attributes:
         net: the Net "RecurrentBackwardStep".
@@ -34,12 +37,18 @@ class StepGradient:
         accumulated: names of what is added to given gradients.
     """
 
-    def __init__(self, step: Net, outputs: Sequence[str], leaving: Sequence[str], recomputed: Iterable[str]) -> None:
+    def __init__(self, step: Net, outputs: Sequence[str], leaving: Sequence[str], recomputed: Iterable[str],
+                 overwritten: str = "error") -> None:
         forward = step.Proto()
         known = {name for op in forward.op for name in (*op.input, *op.output)}
         given = {name: f"{name}_grad" for name in dict.fromkeys(outputs)}
-        found = build(forward.op, {name: gradient for name, gradient in given.items() if name in known})
+        found = build(forward.op, {name: gradient for name, gradient in given.items() if name in known},
+                      overwritten=overwritten)
         ops = found.operators()
+        if found.saving.changes:
+            changed = saving.changed(forward.op, found.saving)
+            del forward.op[:]
+            forward.op.extend(changed)
         self.gradient_of: dict[str, Any] = {**{name: given[name] for name in given if name not in known},
                                             **found.gradients}
         self.accumulated: list[str] = []
@@ -64,7 +73,8 @@ class StepGradient:
 
     def _add_up_in_place(self, ops: list[Any], given: set[str]) -> None:
         """Turns ``h_grad_2 = Sum(h_grad, h_grad_1, ...)`` into ``h_grad = Sum(h_grad, h_grad_accum)`` and so on."""
-        for total in [op for op in ops if op.type == "Sum" and op.input[0] in given]:
+        for total in [op for op in ops if op.type == "Sum" and op.input[0] in given
+                      and _is_numbered(op.output[0], op.input[0])]:
             name, result, terms = total.input[0], total.output[0], list(total.input[1:])
             first = next((term for term in terms if _is_numbered(term, name)), None)
             accumulated = f"{name}_accum"
@@ -82,8 +92,8 @@ class StepGradient:
                 continue
             self.accumulated.append(accumulated)
             position = _position(ops, maker) + 1
-            while ops[position].type == "Sum" and not {*ops[position].input}.isdisjoint(maker.output):
-                position += 1
+            while position < len(ops) and list(ops[position].input[1:]) == [f"{ops[position].output[0]}_accum"]:
+                position += 1  # those of the maker's other outputs come first
             ops.insert(position, _operator("Sum", [name, accumulated], name))
             self._rename(ops, position + 1, result, name)
             if len(total.input) == 1:
