@@ -54,6 +54,12 @@ def require_size(name: str, x: Any, size: int, why: str = "") -> None:
         raise ShapeError(f"{name} has shape {tuple(x.shape)}, expected {size} elements{why}")
 
 
+def require_rank(name: str, x: Any, rank: int) -> None:
+    """Raises `ShapeError` unless ``x`` has this many dimensions."""
+    if x.ndim != rank:
+        raise ShapeError(f"{name} has shape {tuple(x.shape)}, expected {rank} dimension{'s' * (rank != 1)}")
+
+
 def one_number(xp: Any, name: str, x: Any) -> Any:
     """A tensor of one element as one of shape (); raises `ShapeError` for any other."""
     require_size(name, x, 1)

@@ -10,7 +10,7 @@ from netgrad.graph.declaration import In
 from netgrad.graph.example import Example, Tensor
 from netgrad.graph.rules import no_gradient
 from netgrad.graph.shapes import same_as
-from netgrad.ops._arrays import one_number
+from netgrad.ops._arrays import one_number, require_size
 from netgrad.ops.optimizers import (
     ALL_IN_PLACE,
     GRAD,
@@ -64,6 +64,7 @@ class Wngrad(Update):
 
     def kernel(xp: Any, param: Any, seq_b: Any, grad: Any, lr: Any, *, epsilon: float) -> Any:
         same_shape(param=param, grad=grad)
+        require_size("seq_b", seq_b, 1)
         b = seq_b + epsilon
         effective = number(xp, lr, param) / b
         update = effective * grad

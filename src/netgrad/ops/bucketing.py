@@ -9,7 +9,7 @@ from netgrad.graph.declaration import In, Operator, Out
 from netgrad.graph.example import Example, Tensor
 from netgrad.graph.rules import forbidden, no_gradient, not_implemented
 from netgrad.graph.shapes import TensorType, data_dependent, same_as
-from netgrad.ops._arrays import array, require_shape, require_size
+from netgrad.ops._arrays import array, require_rank, require_shape, require_size
 from netgrad.ops._rows import arange_like, check_indices, check_lengths
 
 
@@ -84,6 +84,8 @@ class BatchBucketize(Operator):
         return TensorType("int32", ((features.dims or (None,))[0], (indices.dims or (None,))[0]))
 
     def kernel(xp: Any, features: Any, indices: Any, boundaries: Any, lengths: Any) -> Any:
+        require_rank("indices", indices, 1)
+        require_rank("boundaries", boundaries, 1)
         columns = xp.take(features, check_indices(xp, indices, features.shape[1], "indices"), axis=1)
         ends = xp.to_numpy(check_lengths(xp, lengths, "lengths")).cumsum().tolist()
         require_shape("lengths", lengths, tuple(indices.shape), ", the shape of indices")

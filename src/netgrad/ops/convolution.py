@@ -76,7 +76,7 @@ class _Convolution(Operator, abstract=True):
         batch, filters = first.shape[0], weights.shape[0]
         depth = first.shape[1] // group * at.elements
         columns = xp.reshape(at.columns(xp, first), (batch, group, depth, product(at.out)))
-        Y = xp.matmul(xp.reshape(weights, (1, group, filters // group, -1)), columns)
+        Y = xp.matmul(xp.reshape(weights, (1, group, filters // group, depth)), columns)
         Y = xp.reshape(Y, (batch, filters, *at.out))
         if bias is not None:
             require_shape("the bias", bias, (filters,), ", one number per filter")

@@ -74,7 +74,7 @@ def _read(xp: Any, pixels: Any, places: Any) -> Any:
 def _grouped(xp: Any, X: Any, groups: int) -> Any:
     if groups < 1 or X.shape[1] % groups:
         raise ValueError(f"{X.shape[1]} channels cannot be split into {groups} deformable groups")
-    return xp.reshape(X, (X.shape[0], groups, X.shape[1] // groups, -1))
+    return xp.reshape(X, (X.shape[0], groups, X.shape[1] // groups, product(X.shape[2:])))
 
 
 def _columns(xp: Any, pixels: Any, corners: _Corners, group: int, at: Placed) -> Any:
@@ -110,6 +110,7 @@ class DeformConv(Operator):
     def kernel(xp: Any, X: Any, offset: Any, filter: Any, bias: Any, *, order: str, group: int, deformable_group: int,
                op: Any) -> Any:
         at = _place(xp, X, filter, order, group, op)
+        require_shape("the offsets", offset, (X.shape[0], *offset.shape[1:]), ", one set for each image")
         corners = _corners(xp, offset, at, deformable_group)
         columns = _columns(xp, _grouped(xp, X, deformable_group), corners, group, at)
         filters = filter.shape[0]
@@ -153,6 +154,7 @@ class DeformConvGradient(Operator):
     def kernel(xp: Any, X: Any, offset: Any, filter: Any, dY: Any, *, order: str, group: int, deformable_group: int,
                no_bias: bool, op: Any) -> Any:
         at = _place(xp, X, filter, order, group, op)
+        require_shape("the offsets", offset, (X.shape[0], *offset.shape[1:]), ", one set for each image")
         batch, filters, positions = X.shape[0], filter.shape[0], product(at.out)
         require_shape("the output's gradient", dY, (batch, filters, *at.out), ", the output's")
         corners, pixels = _corners(xp, offset, at, deformable_group), _grouped(xp, X, deformable_group)

@@ -265,6 +265,8 @@ class SmoothL1LossGradient(Operator):
     def kernel(xp: Any, Y_hat: Any, Y: Any, alpha_in: Any, alpha_out: Any, d_loss: Any, *, beta: float,
                scale: float) -> Any:
         require_size("the loss's gradient", d_loss, 1)
+        for name, x in (("Y", Y), ("alpha_in", alpha_in), ("alpha_out", alpha_out)):
+            require_shape(name, x, Y_hat.shape, ", Y_hat's")
         slope = alpha_in * alpha_out * _smooth_slope(xp, alpha_in * (Y_hat - Y), beta)
         return slope * xp.reshape(d_loss, ()) * (scale / max(Y_hat.shape[0], 1))
 

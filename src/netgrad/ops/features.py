@@ -85,6 +85,9 @@ class MergeSingleScalarFeatureTensors(Operator):
 
     def kernel(xp: Any, *inputs: Any, feature_ids: Any) -> Any:
         groups = _groups(inputs, 2)
+        for values, there in groups:
+            require_shape("values", values, groups[0][0].shape[:1], ", one for each example")
+            require_shape("presence", there, groups[0][0].shape[:1], ", one for each example")
         ids = _feature_ids(feature_ids, len(groups))
         examples = range(groups[0][0].shape[0])
         present = [[k for k, (_, there) in enumerate(groups) if there[e]] for e in examples]
@@ -110,6 +113,10 @@ class MergeSingleScalarFeatureTensorsGradient(Operator):
 
     def kernel(xp: Any, *inputs: Any) -> Any:
         *presences, dY = inputs
+        for there in presences:
+            require_shape("presence", there, presences[0].shape[:1], ", one for each example")
+        count = int(sum(there.sum() for there in presences))
+        require_shape("the values' gradient", dY, (count,), ", one for each value")
         blank = string_array([b""] * presences[0].size, presences[0].shape) if dY.dtype == object else \
             xp.zeros(presences[0].shape, dtype=dY.dtype)
         gradients = [blank.copy() for _ in presences]

@@ -13,6 +13,7 @@ from netgrad.graph.arguments import Float, Int
 from netgrad.graph.declaration import In
 from netgrad.graph.example import Example, Tensor
 from netgrad.graph.shapes import same_as
+from netgrad.ops._arrays import require_rank, require_shape
 from netgrad.ops._rows import check_indices, spread
 from netgrad.ops.optimizers import (
     ALL_IN_PLACE,
@@ -154,6 +155,8 @@ class RowWiseSparseAdagradFusedWithSparseLengthsMeanGradientApprox(RowWiseFusedA
 
 def _weighted_rows(xp: Any, param: Any, aux_param: Any, indices: Any, grad: Any, lengths: Any) -> tuple[Any, Any]:
     """The rows' gradients, and the gradient of the weights at the parameter as it was."""
+    require_rank("indices", indices, 1)
+    require_shape("grad", grad, (lengths.shape[0] if lengths.ndim else 1, *param.shape[1:]), ", a row for each bag")
     rows = xp.take(grad, spread(xp, lengths, indices.shape[0]), axis=0)
     used = xp.take(param, check_indices(xp, indices, param.shape[0]), axis=0)
     return weighted(xp, rows, aux_param), weight_gradient(xp, used, rows)

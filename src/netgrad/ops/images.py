@@ -427,7 +427,7 @@ class NormalizePlanarYUV(Operator):
     def kernel(xp: Any, X: Any, mean: Any, std: Any) -> Any:
         x = _image(xp, X, "NCHW")
         for name, v in (("mean", mean), ("std", std)):
-            require_shape(name, v, (v.shape[0], x.shape[1]), ", one number per channel")
+            require_shape(name, v, (v.shape[0] or 1, x.shape[1]), ", one number per channel")
         return (x - xp.reshape(mean[0, :], (1, -1, 1, 1))) / xp.reshape(std[0, :], (1, -1, 1, 1))
 
 

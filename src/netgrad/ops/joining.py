@@ -441,5 +441,7 @@ class ExpandGradient(Operator):
 
     def kernel(xp: Any, dY: Any, X: Any) -> Any:
         new = dY.ndim - X.ndim
+        if new < 0 or any(n not in (1, m) for n, m in zip(X.shape, dY.shape[new:], strict=True)):
+            raise ValueError(f"dY has shape {tuple(dY.shape)}, which X of shape {tuple(X.shape)} was not broadcast to")
         axes = tuple(k for k in range(dY.ndim) if k < new or (X.shape[k - new] == 1 and dY.shape[k] != 1))
         return xp.reshape(xp.sum(dY, axis=axes, dtype=dY.dtype) if axes else dY, X.shape)

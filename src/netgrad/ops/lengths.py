@@ -9,7 +9,7 @@ from netgrad.graph.declaration import In, Operator, Out, multiple_of
 from netgrad.graph.example import Example, Tensor
 from netgrad.graph.rules import emits, forbidden, no_gradient, not_implemented
 from netgrad.graph.shapes import Fixed, TensorType, data_dependent
-from netgrad.ops._arrays import one_number, require_shape
+from netgrad.ops._arrays import one_number, require_rank, require_shape
 from netgrad.ops._rows import (
     arange_like,
     as_index,
@@ -187,6 +187,7 @@ class LengthsGather(Operator):
 
     def kernel(xp: Any, ITEMS: Any, LENGTHS: Any, INDICES: Any) -> Any:
         spread(xp, LENGTHS, ITEMS.shape[0])
+        require_rank("INDICES", INDICES, 1)
         lengths = as_index(xp, LENGTHS)
         lists = check_indices(xp, INDICES, lengths.shape[0])
         chosen = xp.take(lengths, lists, axis=0)
@@ -311,6 +312,8 @@ class MergeIdLists(Operator):
         return lengths, values.with_dims((None,))
 
     def kernel(xp: Any, *pairs: Any) -> Any:
+        for values in pairs[1::2]:
+            require_rank("values", values, 1)
         count = pairs[0].shape[0]
         if any(lengths.shape[0] != count for lengths in pairs[::2]):
             raise ValueError("all lists must have as many lengths as the first, "

@@ -10,7 +10,7 @@ from netgrad.graph.declaration import In, Operator, Out, between
 from netgrad.graph.example import Example
 from netgrad.graph.rules import Rule, emits, not_implemented
 from netgrad.graph.shapes import UNKNOWN, ShapeError, TensorType, broadcast_dims
-from netgrad.ops._arrays import canonical_axis, require_shape, require_size, rows
+from netgrad.ops._arrays import canonical_axis, require_rank, require_shape, require_size, rows
 from netgrad.ops._rows import check_indices
 from netgrad.ops._second import of_affine
 
@@ -163,6 +163,7 @@ class ConcatBatchMatMulBatchGatherOp(Operator):
             raise ValueError("expected tensors after the indices, found none")
         for k, x in enumerate(X[1:], 1):
             require_shape(f"X_{k}", x, X[0].shape, ", the shape of X_0")
+        require_rank("indices", indices, 1)
         joined = xp.stack(X, axis=1)
         products = xp.matmul(joined, xp.matrix_transpose(joined))
         flat = xp.reshape(products, (joined.shape[0], len(X) ** 2))

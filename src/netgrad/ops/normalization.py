@@ -230,6 +230,7 @@ class InstanceNormGradient(Operator):
                order: str) -> Any:
         require_shape("the output's gradient", doutput, input.shape, ", the input's")
         x, dy = channels_first(xp, input, order), channels_first(xp, doutput, order)
+        require_shape("the scale", scale, (x.shape[1],), ", one number per channel")
         flat = xp.reshape(x, (*x.shape[:2], product(x.shape[2:])))
         dy = xp.reshape(dy, flat.shape)
         own_mean, own_inv_std = _moments(xp, flat, epsilon) if inv_stdev is None else (None, None)
@@ -308,6 +309,8 @@ class GroupNormGradient(Operator):
         groups = num_groups or group
         flat = _in_groups(xp, x, groups)
         require_shape("the mean", mean, (x.shape[0], groups), ", one number per image and group")
+        require_shape("inv_std", inv_std, mean.shape, ", one number per image and group")
+        require_shape("gamma", gamma, (x.shape[1],), ", one number per channel")
         inv_std = xp.reshape(inv_std, (x.shape[0], groups, 1))
         normal = (flat - xp.reshape(mean, (x.shape[0], groups, 1))) * inv_std
         scaled = _in_groups(xp, dy * _per_channel(xp, gamma, x), groups)

@@ -543,6 +543,8 @@ def _alpha(xp: Any, given: Any, argument: float) -> float:
 
 
 def _ftrl_sums(xp: Any, w: Any, n_z: Any, g: Any, alpha: float) -> tuple[Any, Any]:
+    if tuple(n_z.shape) != (*w.shape, 2):
+        raise ValueError(f"n_z has shape {tuple(n_z.shape)}, expected {(*w.shape, 2)}: two sums for each parameter")
     n, z = n_z[..., 0], n_z[..., 1]
     total = n + g * g
     return total, z + g - (xp.sqrt(total) - xp.sqrt(n)) / alpha * w
@@ -616,7 +618,7 @@ class GFtrl(Update):
         same_shape(var=var, grad=grad)
         rate = _alpha(xp, alpha, alpha_argument)
         n, z = _ftrl_sums(xp, var, n_z, grad, rate)
-        matrix = xp.reshape(z, (z.shape[0] if z.ndim else 1, -1))
+        matrix = xp.reshape(z, (z.shape[0], math.prod(z.shape[1:])) if z.ndim else (1, 1))
         norm = xp.sqrt(xp.sum(matrix * matrix, axis=0, keepdims=True))
         bound = lambda1 * math.sqrt(matrix.shape[0])
         factor = xp.where(norm > bound, bound / norm - 1, xp.zeros_like(norm))

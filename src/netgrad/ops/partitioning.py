@@ -9,7 +9,7 @@ from netgrad.graph.declaration import In, Operator, Out, between
 from netgrad.graph.example import Example, Tensor
 from netgrad.graph.rules import Rule, no_gradient
 from netgrad.graph.shapes import TensorType
-from netgrad.ops._arrays import array
+from netgrad.ops._arrays import array, require_shape
 from netgrad.ops._axes import check_indices, count, int_list
 
 
@@ -40,6 +40,8 @@ class GatherByKey(Operator):
         for k, rows in enumerate(values):
             if rows.ndim == 0 or rows.shape[0] != (shards == k).sum():
                 raise ValueError(f"partition {k} has shape {tuple(rows.shape)}, but has {(shards == k).sum()} keys")
+        for k, rows in enumerate(values[1:], 1):
+            require_shape(f"partition {k}", rows, (rows.shape[0], *values[0].shape[1:]), ", rows like the first's")
         order = shards.argsort(kind="stable").argsort()
         return xp.take(xp.concat(values, axis=0), xp.from_numpy(order, like=values[0]), axis=0)
 

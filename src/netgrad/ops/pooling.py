@@ -245,7 +245,7 @@ class MaxPoolWithIndexGradient(Operator):
         dY, Index = channels_first(xp, dY, order), channels_first(xp, Index, order)
         images, size = first.shape[0] * first.shape[1], product(at.sizes)
         offsets = xp.reshape(array(xp, [k * size for k in range(images)], X, xp.int64), (images, 1))
-        places = xp.astype(xp.reshape(Index, (images, -1)), xp.int64)
+        places = xp.astype(xp.reshape(Index, (images, product(at.out))), xp.int64)
         if product(places.shape) and (int(xp.min(places)) < 0 or int(xp.max(places)) >= size):
             raise ValueError(f"Index reaches from {int(xp.min(places))} to {int(xp.max(places))}; expected 0 to "
                              f"{size - 1}, the places of an image")
@@ -360,6 +360,7 @@ class LpPoolGradient(_PoolGradient):
 
     def kernel(xp: Any, X: Any, Y: Any, dY: Any, *, order: str, p: float, op: Any) -> Any:
         first, at = place(xp, X, order, op)
+        check_gradient(X, Y, at, order)
         check_gradient(X, dY, at, order)
         Y, dY = channels_first(xp, Y, order), channels_first(xp, dY, order)
         share = xp.where(Y > 0, dY / xp.where(Y > 0, Y, xp.ones_like(Y)) ** (p - 1), xp.zeros_like(Y))

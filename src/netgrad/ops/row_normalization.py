@@ -102,6 +102,7 @@ class LayerNormGradient(Operator):
         axis = canonical_axis(axis, X.ndim)
         x, dy = rows(xp, X, axis), rows(xp, dY, axis)
         require_size("the mean", mean, x.shape[0], ", one per row")
+        require_size("the deviation", stddev, x.shape[0], ", one per row")
         std = xp.reshape(stddev, (-1, 1))
         normal = (x - xp.reshape(mean, (-1, 1))) / std
         g = dy if gamma is None else dy * xp.reshape(gamma, (-1,))
@@ -161,6 +162,7 @@ class RMSNormGradient(Operator):
         axis = canonical_axis(axis, X.ndim)
         x, dy = rows(xp, X, axis), rows(xp, dY, axis)
         require_size("rrms", rrms, x.shape[0], ", one per row")
+        require_size("gamma", gamma, x.shape[1], ", one per column")
         factor = xp.reshape(rrms, (-1, 1))
         normal = x * factor
         g = dy * xp.reshape(gamma, (-1,))

@@ -87,6 +87,8 @@ class TopKGradient(Operator):
     def kernel(xp: Any, dValues: Any, Indices: Any, X: Any, *, axis: int) -> Any:
         require_shape("Indices", Indices, dValues.shape, ", dValues'")
         axis = _axis(axis, X.ndim)
+        kept = Indices.shape[axis] if Indices.ndim == X.ndim else 0
+        require_shape("Indices", Indices, (*X.shape[:axis], kept, *X.shape[axis + 1:]), ", X's but for the axis")
         values, order = xp.moveaxis(dValues, axis, -1), as_index(xp, xp.moveaxis(Indices, axis, -1))
         moved = [d for k, d in enumerate(X.shape) if k != axis] + [X.shape[axis]]
         row = xp.reshape(arange_like(xp, math.prod(moved[:-1]), X), (*moved[:-1], 1))
@@ -193,6 +195,7 @@ class BooleanUnmask(Operator):
         out = xp.zeros(pairs[0].shape, dtype=pairs[1].dtype, device=pairs[1].device)
         open_places = xp.ones_like(pairs[0])
         for mask, data in zip(pairs[::2], pairs[1::2], strict=True):
+            require_shape("a mask", mask, pairs[0].shape, ", the first mask's")
             mine = xp.nonzero(mask & open_places)[0]
             if mine.shape[0] != data.shape[0]:
                 raise ValueError(f"data must have an entry for each place that its mask is the first to name, "
