@@ -94,6 +94,28 @@ def test_do_on_one_workspace_sees_what_the_last_run_left(backend):
     assert found.fetch_blob("z") == 16.0
 
 
+def test_a_run_leaves_what_the_gradient_reads_and_no_more(backend):
+    body = net("sub", op("Copy", "a", "unused"), op("Tanh", "a", "t"), op("Tanh", "t", "u"), op("Mul", "u b", "a"))
+    forward = Net("forward")
+    forward.Proto().op.extend([op("CreateScope", "", "scope"), op("Do", "x y scope", "x scope", net=body, inner_blobs=[
+        "a", "b"], outer_blobs_idx=[0, 1])])
+    workspace = Workspace(backend=backend)
+    for name in ("x", "y"):
+        workspace.feed_blob(name, np.array([0.5]))
+    workspace.run_net_once(forward)
+    assert workspace.values["scope"].runs[-1].keys() == {"unused", "t", "u", "a/_DO_OPERATOR_INITIAL_"}
+    count = len(forward.Proto().op)
+    gradients = forward.AddGradientOperators(["x"])
+    for part, ops in (("before", forward.Proto().op[:count]), ("after", forward.Proto().op[count:])):
+        workspace.create_net(caffe2_pb2.NetDef(name=part, op=ops))
+    workspace.feed_blob("x", np.array([0.5]))
+    workspace.run_net("before")
+    assert workspace.values["scope"].runs[-1].keys() == {"t", "u"}
+    workspace.run_net("after")
+    assert not workspace.values["scope"].runs
+    assert workspace.fetch_blob(gradients["y"]) == pytest.approx(np.tanh(np.tanh(0.5)))
+
+
 @pytest.mark.parametrize(("arguments", "words"), [
     ({"inner_blobs": ["a", "b"]}, "go together one to one"),
     ({"outer_blobs_idx": [0, 1, 7]}, "inputs and outputs together are 3"),

@@ -8,6 +8,7 @@ gradient of the Do finds it: the last run comes off first.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from netgrad.graph.arguments import Net
@@ -25,6 +26,21 @@ class ScopeStack:
 
     def __init__(self) -> None:
         self.runs: list[dict[str, Any]] = []
+
+
+@dataclass
+class Scope:
+    """What is known of a stack before anything runs: from the operators on it in the nets that were created.
+
+    Attributes:
+        needed: what gradients read of what a run leaves; None where there is no gradient so far, so that all is kept.
+        reused: whether runs read what earlier ones left, so that all is kept.
+        inner: the stacks inside.
+    """
+
+    needed: set[str] | None = None
+    reused: bool = False
+    inner: dict[str, Scope] = field(default_factory=dict)
 
 
 def prepare(call: Call, known: Collection[str] | None) -> None:
@@ -69,6 +85,11 @@ class Inside:
         writes = written(net.op)
         self.written = {inner: outer for inner, outer in self.bound.items() if inner in writes}
         self.workspace = Workspace(backend=self.outside.backend.name)
+        self.scope: Scope = self.outside.scopes.setdefault(self.stack, Scope())
+        self.workspace.scopes = self.scope.inner
+        self.scope.reused |= self.reuses
+        if self.is_gradient:
+            self.scope.needed = {*(self.scope.needed or ()), *self.bound, *(call.argument("saved_fwd_blobs") or ())}
         anything = self.is_gradient or self.reuses
         self.net = BoundNet(net, self.workspace, known=None if anything else set(self.bound))
 
@@ -119,6 +140,8 @@ class Inside:
         if not self.copies:  # the gradient reads these outside, where they are kept anyway
             for inner in self.bound:
                 left.pop(inner, None)
+        if self.scope.needed is not None and not self.scope.reused:
+            left = {name: value for name, value in left.items() if name in self.scope.needed}
         if self.reuses and stack.runs:
             stack.runs[-1] = left
         else:

@@ -112,6 +112,8 @@ class Workspace:
         self.root_folder: str = "." if parent is None else parent.root_folder
         self.values: MutableMapping[str, Any] = {} if parent is None else _Values(parent.values, shared)
         self._nets: dict[str, BoundNet] = {}
+        #: what is known of the stacks of workspaces in blobs; see `netgrad.runtime.nested`
+        self.scopes: dict[str, Any] = {}
         self._creating = threading.RLock()
         #: the position of the operator that failed last
         self.last_failed: int | None = None
@@ -311,6 +313,7 @@ class Workspace:
         """Forgets all blobs and nets."""
         self.values.clear()
         self._nets.clear()
+        self.scopes.clear()
         self.last_failed = None
 
 
