@@ -72,6 +72,7 @@ class ONNXWhile(Operator):
         Int("num_loop_carried_deps", -1, "all inputs but the first two unless given"),
     ]
     inplace = ANY_PAIR
+    shares = {(i, o) for i in range(2, 34) for o in range(32)}  # what the body passes on
     effects = {"blobs", "nets"}
 
     def kernel(xp: Any, max_trip_count: Any, first_iter_condition: Any, *initial: Any, has_trip_count: bool,
