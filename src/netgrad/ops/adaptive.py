@@ -167,6 +167,14 @@ class YellowFin(Update):
                  Bool("zero_debias", True, "correct for averages that began at zero")]
     inplace = {(k, k) for k in range(8)}
     shape = same_as(0, 1, 2, 3, 4, 5, 6, 7)
+    example = Example(
+        {"param": [1.0, 2.0], "moment": [0.1, 0.2], "lr": [0.1], "mu": [0.5], "curv_win": [0.0, 0.0],
+         "g_avg": [0.1, 0.1], "g2_avg": [0.1, 0.1], "scalars_memory": [0.1, 0.1, 0.1, 0.1, 0.1], "grad": [0.5, -0.5],
+         "iter": Tensor([1], "int64")},
+        {"param": [0.9, 1.95], "moment": [0.1, 0.05], "lr": [0.1], "mu": [0.5], "curv_win": [-0.693147, 0.0],
+         "g_avg": [0.1004, 0.0994], "g2_avg": [0.10015, 0.10015],
+         "scalars_memory": [0.100607, 0.1004, 0.0992068, 0.0992068, 0.100902]},
+        {"curv_win_width": 2})
 
     def kernel(xp: Any, param: Any, moment: Any, lr: Any, mu: Any, curv_win: Any, g_avg: Any, g2_avg: Any,
                scalars_memory: Any, grad: Any, iter: Any, *, beta: float, curv_win_width: int, epsilon: float,

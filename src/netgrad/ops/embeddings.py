@@ -5,6 +5,7 @@ The table's gradient is sparse: the indices that were looked up, and one row for
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -13,6 +14,7 @@ from netgrad.graph.declaration import In, Operator, Out, between
 from netgrad.graph.example import Example, Tensor
 from netgrad.graph.rules import Rule
 from netgrad.graph.shapes import TensorType
+from netgrad.ops._arrays import require_rank
 from netgrad.ops._rows import (
     as_index,
     check_indices,
@@ -45,6 +47,7 @@ from netgrad.ops.segments import (
     from_lengths,
     from_sorted_ids,
     from_unsorted_ids,
+    per_segment,
     refuse_grad_on_weights,
     weight_gradient,
     weighted,
@@ -186,12 +189,14 @@ class SparseLengthsSumGradient(LengthsGradient):
     """Values of the table's gradient of SparseLengthsSum, their number known from the lengths alone."""
 
     kernel = from_lengths(mean=False)
+    example = Example({"segment_grads": [[1.0], [0.5]], "LENGTHS": [1, 2]}, {"data_grads": [[1.0], [0.5], [0.5]]})
 
 
 class SparseLengthsMeanGradient(LengthsGradient):
     """Values of the table's gradient of SparseLengthsMean, their number known from the lengths alone."""
 
     kernel = from_lengths(mean=True)
+    example = Example({"segment_grads": [[1.0], [0.5]], "LENGTHS": [1, 2]}, {"data_grads": [[1.0], [0.25], [0.25]]})
 
 
 class SparseLengthsIndicesInGradientSumGradient(LengthsGradient):
@@ -218,6 +223,9 @@ class SparseLengthsWeightedSumGradient(WeightedGradient):
     """Values of the table's gradient of SparseLengthsWeightedSum."""
 
     kernel = weighted_from_lengths
+    example = Example(
+        {"SCALARS": [0.5, 1.0, 2.0], "segment_grads": [[1.0], [0.5]], "LENGTHS": [1, 2]},
+        {"data_grads": [[0.5], [0.5], [1.0]]})
 
 
 class SparseLengthsIndicesInGradientWeightedSumGradient(WeightedGradient):
@@ -241,7 +249,9 @@ class WithMainInputGradient(WeightedGradient, abstract=True):
         return rows_like(rows_of(SCALARS), segment_grads), SCALARS
 
     def kernel(xp: Any, SCALARS: Any, segment_grads: Any, LENGTHS: Any, DATA: Any, INDICES: Any) -> Any:
-        gradient = xp.take(segment_grads, spread(xp, LENGTHS, SCALARS.shape[0]), axis=0)
+        segments = spread(xp, LENGTHS, SCALARS.shape[0])
+        per_segment(segment_grads, LENGTHS.shape[0])
+        gradient = xp.take(segment_grads, segments, axis=0)
         rows = lookup(xp, DATA, INDICES)
         return weighted(xp, gradient, SCALARS), weight_gradient(xp, rows, gradient)
 
@@ -250,12 +260,20 @@ class SparseLengthsIndicesInGradientWeightedSumWithMainInputGradient(WithMainInp
     """Derivatives of SparseLengthsWeightedSum: values of the table's gradient, and the gradient of the weights."""
 
     outputs = [Out("data_grads", "(N, ...)"), Out("scalar_grads", "(N,)")]
+    example = Example(
+        {"SCALARS": [0.5, 1.0, 2.0], "segment_grads": [[1.0], [0.5]], "LENGTHS": [1, 2],
+         "DATA": [[1.0], [2.0], [3.0]], "INDICES": Tensor([2, 0, 2], "int64")},
+        {"data_grads": [[0.5], [0.5], [1.0]], "scalar_grads": [3.0, 0.5, 1.5]})
 
 
 class SparseLengthsWeightedSumWithMainInputGradient(WithMainInputGradient):
     """Derivatives of SparseLengthsWeightedSum: values of the table's gradient, and the gradient of the weights."""
 
     num_outputs = between(1, None)
+    example = Example(
+        {"SCALARS": [0.5, 1.0, 2.0], "segment_grads": [[1.0], [0.5]], "LENGTHS": [1, 2],
+         "DATA": [[1.0], [2.0], [3.0]], "INDICES": Tensor([2, 0, 2], "int64")},
+        {"data_grads": [[0.5], [0.5], [1.0]]})
 
 
 # ---- bags by segment ids
@@ -304,12 +322,18 @@ class SparseSortedSegmentSumGradient(SegmentGradient):
     """Values of the table's gradient of SparseSortedSegmentSum."""
 
     kernel = from_sorted_ids(mean=False)
+    example = Example(
+        {"segment_grads": [[1.0], [0.5]], "SEGMENT_IDS": [0, 1, 1]},
+        {"data_grads": [[1.0], [0.5], [0.5]]})
 
 
 class SparseSortedSegmentMeanGradient(SegmentGradient):
     """Values of the table's gradient of SparseSortedSegmentMean."""
 
     kernel = from_sorted_ids(mean=True)
+    example = Example(
+        {"segment_grads": [[1.0], [0.5]], "SEGMENT_IDS": [0, 1, 1]},
+        {"data_grads": [[1.0], [0.25], [0.25]]})
 
 
 class SparseSortedSegmentWeightedSumGradient(WeightedGradient):
@@ -317,6 +341,9 @@ class SparseSortedSegmentWeightedSumGradient(WeightedGradient):
 
     inputs = [SCALARS, GO, SORTED_IDS]
     kernel = weighted_from_sorted_ids
+    example = Example(
+        {"SCALARS": [0.5, 1.0, 2.0], "segment_grads": [[1.0], [0.5]], "SEGMENT_IDS": [0, 1, 1]},
+        {"data_grads": [[0.5], [0.5], [1.0]]})
 
 
 class SparseUnsortedSegmentSum(UnsortedReduction):
@@ -363,6 +390,9 @@ class SparseUnsortedSegmentSumGradient(SegmentGradient):
 
     inputs = [GO, UNSORTED_IDS]
     kernel = from_unsorted_ids(mean=False)
+    example = Example(
+        {"segment_grads": [[1.0], [0.5]], "SEGMENT_IDS": [1, 0, 1]},
+        {"data_grads": [[0.5], [1.0], [0.5]]})
 
 
 class SparseUnsortedSegmentMeanGradient(SegmentGradient):
@@ -370,6 +400,9 @@ class SparseUnsortedSegmentMeanGradient(SegmentGradient):
 
     inputs = [GO, UNSORTED_IDS]
     kernel = from_unsorted_ids(mean=True)
+    example = Example(
+        {"segment_grads": [[1.0], [0.5]], "SEGMENT_IDS": [1, 0, 1]},
+        {"data_grads": [[0.25], [1.0], [0.25]]})
 
 
 class SparseUnsortedSegmentWeightedSumGradient(WeightedGradient):
@@ -377,6 +410,9 @@ class SparseUnsortedSegmentWeightedSumGradient(WeightedGradient):
 
     inputs = [SCALARS, GO, UNSORTED_IDS]
     kernel = weighted_from_unsorted_ids
+    example = Example(
+        {"SCALARS": [0.5, 1.0, 2.0], "segment_grads": [[1.0], [0.5]], "SEGMENT_IDS": [1, 0, 1]},
+        {"data_grads": [[0.25], [1.0], [1.0]]})
 
 
 # ---- a table as a product of three small tensors
@@ -401,6 +437,13 @@ class TTSparseLengthsSum(Operator):
         Ints("factor_j", (1, 1, 1), "the width of a row, in three factors"),
         Ints("ranks", (1, 1, 1, 1)), Int("emb_size", 64, "the width of a row"),
     ]
+    example = Example(
+        {"core0": [[[[1.0]]]], "core1": [[[[2.0]]]], "core2": [[[[3.0]]]], "index": Tensor([0, 0], "int64"),
+         "LENGTHS": [2]},
+        {"OUTPUT": [[12.0]], "core0_output": [[[1.0]], [[1.0]]], "core1_output": [[[2.0]], [[2.0]]],
+         "indices": Tensor([[0, 0, 0], [0, 0, 0]], "int64")},
+        {"factor_i": [1, 1, 1], "factor_j": [1, 1, 1], "ranks": [1, 1, 1, 1], "emb_size": 1},
+        wrt=())
 
     def shape(core0: TensorType, core1: TensorType, core2: TensorType, index: TensorType, lengths: TensorType, *,
               factor_i: Any, factor_j: Any, ranks: Any, emb_size: int) -> tuple[TensorType, ...]:
@@ -412,6 +455,14 @@ class TTSparseLengthsSum(Operator):
 
     def kernel(xp: Any, core0: Any, core1: Any, core2: Any, index: Any, lengths: Any, *, factor_i: Any,
                factor_j: Any, ranks: Any, emb_size: int) -> Any:
+        if len(factor_i) != 3 or len(factor_j) != 3 or len(ranks) != 4 or math.prod(factor_j) != emb_size:
+            raise ValueError(f"factor_i {factor_i}, factor_j {factor_j} and ranks {ranks} must be 3, 3 and 4 numbers, "
+                             f"the product of factor_j emb_size, {emb_size}")
+        for k, core in enumerate((core0, core1, core2)):
+            if core.shape[:1] != (factor_i[k],) or math.prod(core.shape[1:]) != ranks[k] * factor_j[k] * ranks[k + 1]:
+                raise ValueError(f"core{k} has shape {tuple(core.shape)}, expected {factor_i[k]} rows of "
+                                 f"{ranks[k] * factor_j[k] * ranks[k + 1]} numbers")
+        require_rank("index", index, 1)
         f0, f1, f2 = factor_i
         index = check_indices(xp, index, f0 * f1 * f2, "index")
         parts = xp.stack([index % f0, (index // f0) % f1, index // (f0 * f1)], axis=1)

@@ -10,6 +10,7 @@ from netgrad.graph.declaration import In, Operator, Out
 from netgrad.graph.example import Example, Tensor
 from netgrad.graph.rules import no_gradient
 from netgrad.graph.shapes import ShapeFunction, TensorType
+from netgrad.ops._arrays import product, require_size
 from netgrad.ops._quantized_rows import (
     as_matrix,
     dequantize,
@@ -311,6 +312,10 @@ class FloatToFusedRandRowwiseQuantized(ToFused):
 
     arguments = [Int("bitwidth", 8, "1, 2, 4 or 8"), Bool("random", True)]
     effects = {"random"}
+    example = Example(
+        {"input": [[0.0, 1.0, 2.0, 3.0]]},
+        {"output": Tensor([[2, 0, 0, 0, 0, 0, 0, 0, 64, 64, 228]], "uint8")},
+        {"bitwidth": 2, "random": 0})
 
     def shape(X: TensorType, *, bitwidth: int, random: bool) -> TensorType:
         return last_axis("uint8", lambda d: 10 - (-d * bitwidth // 8))(X)
@@ -329,6 +334,9 @@ class FusedRandRowwiseQuantizedToFloat(FromFused):
 
     inputs = [In("quantized_input", "(N, bytes) uint8")]
     outputs = [Out("float_input", "(N, D) float32", differentiable=False)]
+    example = Example(
+        {"quantized_input": Tensor([[2, 0, 0, 0, 0, 0, 0, 0, 64, 64, 228]], "uint8")},
+        {"float_input": [[0.0, 1.0, 2.0, 3.0]]})
 
     def kernel(xp: Any, quantized_input: Any) -> Any:
         return unpack_random(xp, quantized_input)
@@ -384,9 +392,11 @@ class ByteWeightDequant(Operator):
     inputs = [In("WI", "uint8")]
     outputs = [Out("WO", "float32, of the shape given", differentiable=False)]
     arguments = [Float("min", -3.0), Float("max", 3.0), Ints("shape", (), as_="shape_argument")]
+    example = Example({"WI": Tensor([0, 255], "uint8")}, {"WO": [-1.0, 1.0]}, {"min": -1.0, "max": 1.0, "shape": [2]})
 
     def shape(WI: TensorType, *, shape_argument: Any, **others: Any) -> TensorType:
         return TensorType("float32", tuple(shape_argument))
 
     def kernel(xp: Any, WI: Any, *, min: float, max: float, shape_argument: Any) -> Any:
+        require_size("WI", WI, product(shape_argument), ", that of the argument shape")
         return xp.reshape(xp.astype(WI, xp.float32), tuple(shape_argument)) * ((max - min) / 255) + min

@@ -7,7 +7,7 @@ from typing import Any
 
 from netgrad.graph.arguments import DType, Float, Int
 from netgrad.graph.declaration import In, Operator, Out, counts
-from netgrad.graph.example import Example
+from netgrad.graph.example import Example, Step, Tensor
 from netgrad.graph.rules import forbidden, no_gradient
 from netgrad.graph.shapes import TensorType, data_dependent
 from netgrad.ops._arrays import product
@@ -247,6 +247,12 @@ class ReservoirSampling(Operator):
     effects = {"random", "state"}
     host = True
     gradient = forbidden()
+    example = Example(
+        {"RESERVOIR": [[1.0], [2.0]], "NUM_VISITED": Tensor([2], "int64"), "DATA": [[3.0]]},
+        {"RESERVOIR": TensorType("float32", (2, 1)), "NUM_VISITED": TensorType("int64", (1,))},
+        {"num_to_collect": 2},
+        before=(Step("CreateMutex", outputs=("MUTEX",)),),
+        inputs=("RESERVOIR", "NUM_VISITED", "DATA", "MUTEX"))
 
     def kernel(xp: Any, reservoir: Any, num_visited: Any, data: Any, mutex: Any, object_id: Any = None,
                object_to_pos: Any = None, pos_to_object: Any = None, *, num_to_collect: int, op: Any) -> Any:

@@ -164,12 +164,14 @@ class LengthsSumGradient(LengthsGradient):
     """Derivative of LengthsSum by DATA, the number of rows known from the lengths alone."""
 
     kernel = from_lengths(mean=False)
+    example = Example({"segment_grads": [[1.0], [0.5]], "LENGTHS": [1, 2]}, {"data_grads": [[1.0], [0.5], [0.5]]})
 
 
 class LengthsMeanGradient(LengthsGradient):
     """Derivative of LengthsMean by DATA, the number of rows known from the lengths alone."""
 
     kernel = from_lengths(mean=True)
+    example = Example({"segment_grads": [[1.0], [0.5]], "LENGTHS": [1, 2]}, {"data_grads": [[1.0], [0.25], [0.25]]})
 
 
 class LengthsIndicesInGradientSumGradient(LengthsGradient):
@@ -243,13 +245,19 @@ class LengthsWeightedSumWithMainInputGradient(WeightedGradient):
     inputs = [SCALARS, GO, LENGTHS, DATA]
     outputs = [Out("data_grads", "(N, ...)"), Out("scalar_grads", "(N,)", optional=True)]
     num_outputs = between(1, None)
+    example = Example(
+        {"SCALARS": [0.5, 1.0, 2.0], "segment_grads": [[1.0], [0.5]], "LENGTHS": [1, 2],
+         "DATA": [[1.0], [2.0], [3.0]]},
+        {"data_grads": [[0.5], [0.5], [1.0]]})
 
     def shape(SCALARS: TensorType, segment_grads: TensorType, LENGTHS: TensorType,
               DATA: TensorType) -> tuple[TensorType, ...]:
         return DATA, SCALARS
 
     def kernel(xp: Any, SCALARS: Any, segment_grads: Any, LENGTHS: Any, DATA: Any) -> Any:
-        gradient = xp.take(segment_grads, spread(xp, LENGTHS, DATA.shape[0]), axis=0)
+        segments = spread(xp, LENGTHS, DATA.shape[0])
+        per_segment(segment_grads, LENGTHS.shape[0])
+        gradient = xp.take(segment_grads, segments, axis=0)
         return weighted(xp, gradient, SCALARS), weight_gradient(xp, DATA, gradient)
 
 
