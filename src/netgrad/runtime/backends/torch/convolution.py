@@ -38,16 +38,26 @@ def convolution_gradient(xp: Any, X: Any, filter: Any, dY: Any, *, order: str, g
     if len(at.kernel) > 3 or not dY.numel():
         return reference.ConvGradient.kernel(xp, X, filter, dY, order=order, group=group, no_bias=no_bias, op=op)
     wants_image = op.num_outputs > (1 if no_bias else 2)
+    gray = wants_image and first.shape[1] == 1 and len(at.kernel) == 2 and first.device.type == "cpu"
     bordered, padding = _border(xp, first, at)
+    dy = channels_first(xp, dY, order)
     dX, dfilter, dbias = torch.ops.aten.convolution_backward(
-        channels_first(xp, dY, order), bordered, weights, None if no_bias else [weights.shape[0]], at.stride, padding,
-        at.dilation, False, (0,) * len(padding), group, (wants_image, True, not no_bias))
+        dy, bordered, weights, None if no_bias else [weights.shape[0]], at.stride, padding, at.dilation, False,
+        (0,) * len(padding), group, (wants_image and not gray, True, not no_bias))
+    if gray:
+        dX = _gray_gradient(dy, weights, bordered.shape[2:], padding, at)
     gradients = [channels_back(xp, dfilter, order)]
     if not no_bias:
         gradients.append(dbias)
     if wants_image:
         gradients.append(channels_back(xp, at.cropped(xp, dX) if bordered is not first else dX, order))
     return tuple(gradients)
+
+
+def _gray_gradient(dY: torch.Tensor, weights: torch.Tensor, sizes: Any, padding: Any, at: Placed) -> torch.Tensor:
+    """dX of images of one channel, by one product and a sum of windows: PyTorch's kernels want more channels."""
+    windows = torch.matmul(weights.reshape(weights.shape[0], -1).t(), dY.flatten(2))
+    return torch.nn.functional.fold(windows, sizes, at.kernel, at.dilation, padding, at.stride)
 
 
 for _rank in ("", "1D", "2D", "3D"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
@@ -10,6 +11,9 @@ from netgrad.ops import pooling as reference
 from netgrad.ops._arrays import channels_back, channels_first
 from netgrad.ops._windows import Placed
 from netgrad.runtime.backends.torch import override
+
+#: so many elements are worked on at a time, since all passes over them should find them in the cache
+_CACHED = 1 << 17
 
 
 def _fits(at: Placed, X: torch.Tensor) -> bool:
@@ -26,6 +30,34 @@ def max_pool(xp: Any, X: Any, *, order: str, op: Any) -> Any:
         return reference.MaxPool.kernel(xp, X, order=order, op=op)
     pool = (torch.max_pool1d, torch.max_pool2d, torch.max_pool3d)[len(at.kernel) - 1]
     return channels_back(xp, pool(first, at.kernel, at.stride, at.heads), order)
+
+
+def max_pool_gradient(xp: Any, X: Any, Y: Any, dY: Any, *, order: str, op: Any) -> Any:
+    first, at = reference.place(xp, X, order, op)
+    # where dY is not finite, the products below would spread it
+    if at.whole or not X.numel() or min(at.heads + at.tails) < 0 or not bool(dY.sum().isfinite()):
+        return reference.MaxPoolGradient.kernel(xp, X, Y, dY, order=order, op=op)
+    reference.check_gradient(X, Y, at, order)
+    reference.check_gradient(X, dY, at, order)
+    images = [channels_first(xp, a, order).reshape(-1, 1, *sizes)
+              for a, sizes in ((X, at.sizes), (Y, at.out), (dY, at.out))]
+    dX = torch.empty_like(images[0])
+    step = max(1, _CACHED // max(1, math.prod(at.sizes)))
+    for start in range(0, dX.shape[0], step):
+        part = slice(start, start + step)
+        dX[part] = _to_the_largest(xp, at, *(a[part] for a in images))
+    return channels_back(xp, dX.reshape(first.shape), order)
+
+
+def _to_the_largest(xp: Any, at: Placed, X: Any, Y: Any, dY: Any) -> Any:
+    """What max pooling of (N, 1, sizes) passes back; in a tie every largest element receives the gradient."""
+    P = at.padded(xp, X, float("-inf"))
+    dP = torch.zeros_like(P)
+    largest = torch.empty_like(Y)
+    for where in at.slices():
+        torch.eq(P[where], Y, out=largest)
+        dP[where].addcmul_(largest, dY)
+    return at.cropped(xp, dP)
 
 
 def average_pool(xp: Any, X: Any, *, order: str, count_include_pad: bool, op: Any) -> Any:
@@ -50,5 +82,6 @@ def average_pool_gradient(xp: Any, X: Any, Y: Any, dY: Any, *, order: str, count
 
 for _rank in ("", "1D", "2D", "3D"):
     override(f"MaxPool{_rank}")(max_pool)
+    override(f"MaxPool{_rank}Gradient")(max_pool_gradient)
     override(f"AveragePool{_rank}")(average_pool)
     override(f"AveragePool{_rank}Gradient")(average_pool_gradient)

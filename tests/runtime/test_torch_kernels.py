@@ -1,0 +1,99 @@
+"""Torch's own kernels compute what the reference kernels do, corners included."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from netgrad.graph.operator import CreateOperator as operator
+from netgrad.runtime.errors import OperatorError
+from netgrad.runtime.numeric import evaluate
+
+pytest.importorskip("torch")
+
+
+def agree(op: Any, feeds: dict[str, Any], rtol: float = 1e-5, atol: float = 1e-6) -> dict[str, Any]:
+    names = [name for name in op.output if name]
+    expected = evaluate(op, feeds, names, backend="numpy")
+    found = evaluate(op, feeds, names, backend="torch")
+    for name in names:
+        assert found[name].dtype == expected[name].dtype
+        np.testing.assert_allclose(found[name], expected[name], rtol=rtol, atol=atol, err_msg=name)
+    return found
+
+
+@pytest.fixture
+def rng() -> np.random.Generator:
+    return np.random.default_rng(0)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(("shape", "arguments"), [
+    ((3, 2, 8, 6), {"kernel": 2, "stride": 2}), ((2, 3, 9, 7), {"kernel": 3, "stride": 2, "pad": 1}),
+    ((2, 3, 7, 7), {"kernel": 3, "stride": 1}), ((2, 2, 6, 5), {"kernels": [3, 2], "pads": [0, 1, 2, 0]}),
+    ((2, 6, 7, 3), {"kernel": 3, "stride": 2, "order": "NHWC"}), ((2, 2, 9), {"kernels": [3], "strides": [2]}),
+    ((1, 2, 4, 4, 4), {"kernels": [2, 2, 2], "strides": [2, 2, 2]}), ((2, 3, 4, 4), {"global_pooling": 1}),
+    ((1, 2, 6, 5), {"kernel": 3, "stride": 2, "legacy_pad": 3}), ((40, 2, 64, 64), {"kernel": 2, "stride": 2}),
+])
+def test_max_pool_gradient_where_half_of_the_image_is_tied(
+        shape: tuple[int, ...], arguments: dict[str, Any], dtype: str, rng: np.random.Generator) -> None:
+    X = np.maximum(rng.standard_normal(shape), 0).astype(dtype)
+    Y = evaluate(operator("MaxPool", ["X"], ["Y"], **arguments), {"X": X}, backend="numpy")["Y"]
+    dY = rng.standard_normal(Y.shape).astype(dtype)
+    agree(operator("MaxPoolGradient", ["X", "Y", "dY"], ["dX"], **arguments), {"X": X, "Y": Y, "dY": dY})
+
+
+@pytest.mark.parametrize("wrong", [np.inf, np.nan])
+def test_max_pool_gradient_does_not_spread_what_is_not_finite(wrong: float) -> None:
+    X = np.arange(16, dtype=np.float32).reshape(1, 1, 4, 4)
+    dY = np.ones((1, 1, 2, 2), np.float32)
+    dY[0, 0, 0, 1] = wrong
+    found = agree(operator("MaxPoolGradient", ["X", "Y", "dY"], ["dX"], kernel=2, stride=2),
+                  {"X": X, "Y": X[:, :, 1::2, 1::2], "dY": dY})
+    assert np.isfinite(found["dX"]).sum() == 15
+
+
+@pytest.mark.parametrize("no_bias", [0, 1])
+@pytest.mark.parametrize("arguments", [
+    {"kernel": 5}, {"kernel": 3, "stride": 2, "pad": 1}, {"kernel": 3, "dilation": 2, "pad": 2},
+    {"kernels": [3, 2], "pads": [0, 1, 2, 0]}, {"kernel": 3, "order": "NHWC", "pad": 1},
+])
+def test_gradient_of_a_convolution_of_gray_images(
+        arguments: dict[str, Any], no_bias: int, rng: np.random.Generator) -> None:
+    shape, filters = (2, 1, 9, 8), (4, 1, *arguments.get("kernels", [arguments.get("kernel", 0)] * 2))
+    if "order" in arguments:
+        shape, filters = (2, 9, 8, 1), (*filters[:1], *filters[2:], 1)
+    feeds = {"X": rng.standard_normal(shape), "w": rng.standard_normal(filters), "b": rng.standard_normal(4)}
+    Y = evaluate(operator("Conv", list(feeds), ["Y"], **arguments), feeds, backend="numpy")["Y"]
+    feeds["dY"] = rng.standard_normal(Y.shape)
+    outputs = ["dw", "dX"] if no_bias else ["dw", "db", "dX"]
+    agree(operator("ConvGradient", ["X", "w", "dY"], outputs, no_bias=no_bias, **arguments), feeds, rtol=1e-9)
+    agree(operator("ConvGradient", ["X", "w", "dY"], outputs[:-1], no_bias=no_bias, **arguments), feeds, rtol=1e-9)
+
+
+@pytest.mark.parametrize("arguments", [
+    {}, {"scale": 2.5}, {"average_by_batch_size": 1}, {"axis": 2}, {"axis": -1}, {"label_prob": 1}])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_softmax_loss_and_its_gradient(
+        weighted: bool, arguments: dict[str, Any], rng: np.random.Generator) -> None:
+    logits = rng.standard_normal((4, 3, 5)).astype(np.float32) * 20
+    rows, classes = (12, 5) if arguments.get("axis", 1) in (2, -1) else (4, 15)
+    labels = rng.integers(0, classes, rows).astype(np.int32)
+    feeds = {"logits": logits, "labels": labels}
+    if "label_prob" in arguments:
+        feeds["labels"] = rng.dirichlet(np.ones(15), 4).astype(np.float32).reshape(logits.shape)
+    if weighted:
+        feeds["weights"] = rng.random(rows).astype(np.float32)
+    found = agree(operator("SoftmaxWithLoss", list(feeds), ["softmax", "loss"], **arguments), feeds)
+    feeds |= {"softmax": found["softmax"], "dloss": np.float32(0.7)}
+    agree(operator("SoftmaxWithLossGradient", list(feeds), ["dlogits"], **arguments), feeds)
+
+
+@pytest.mark.parametrize("label", [-1, 3])
+@pytest.mark.parametrize("backend", ["numpy", "torch"])
+def test_softmax_loss_refuses_labels_that_are_no_classes(backend: str, label: int) -> None:
+    feeds = {"X": np.zeros((2, 3), np.float32), "label": np.array([0, label], np.int32)}
+    with pytest.raises(OperatorError, match=f"label {label} is out of range: expected 0 to 2"):
+        evaluate(operator("SoftmaxWithLoss", list(feeds), ["softmax", "loss"]), feeds, backend=backend)
