@@ -89,6 +89,17 @@ def differentiate(rule: RuleContext, net: Any, given: Mapping[str, str], wanted:
         initial: names whose values from before the net can be had under another name (see `INITIAL`).
         in_loop: whether the net is run again and again, so that only what its Do left can be read.
     """
+    wanted = None if wanted is None else tuple(wanted)
+    initial = tuple(initial)
+    key = (b"" if net is None else net.SerializeToString(), tuple(given.items()), wanted, initial, in_loop)
+    known = rule.walk.derivatives
+    if key not in known:  # loops ask again and again
+        known[key] = _differentiate(rule, net, given, wanted, where, initial, in_loop)
+    return known[key]  # type: ignore[no-any-return]
+
+
+def _differentiate(rule: RuleContext, net: Any, given: Mapping[str, str], wanted: tuple[str, ...] | None, where: str,
+                   initial: tuple[str, ...], in_loop: bool) -> Inner:
     from netgrad.autodiff import backward
     from netgrad.autodiff.verifier import Verifier, order_sums
     from netgrad.autodiff.walk import Walk
@@ -97,7 +108,7 @@ def differentiate(rule: RuleContext, net: Any, given: Mapping[str, str], wanted:
     ops = net.op if net is not None else []
     try:
         walk = Walk(ops, wrt=wanted, fill_missing=save, bridge_devices=save)
-        walk.in_loop = in_loop
+        walk.in_loop, walk.derivatives = in_loop, outer.derivatives
         forward = walk.forward
         ys = {name: gradient for name, gradient in given.items() if name in forward.current}
         passed: dict[str, Gradient] = {name: g for name, g in given.items() if name not in ys}

@@ -128,6 +128,8 @@ class Walk:
         self.tied: dict[int, tuple[int, ...]] = {}
         #: whether an emitted operator has nets that name values of this walk
         self.has_nets = False
+        #: nets inside that were differentiated already
+        self.derivatives: dict[Any, Any] = {}
         #: whether these operators are the body of a loop
         self.in_loop = False
         #: blobs that users' rules name and nobody mentions otherwise
