@@ -36,12 +36,14 @@ def rng() -> np.random.Generator:
     ((2, 6, 7, 3), {"kernel": 3, "stride": 2, "order": "NHWC"}), ((2, 2, 9), {"kernels": [3], "strides": [2]}),
     ((1, 2, 4, 4, 4), {"kernels": [2, 2, 2], "strides": [2, 2, 2]}), ((2, 3, 4, 4), {"global_pooling": 1}),
     ((1, 2, 6, 5), {"kernel": 3, "stride": 2, "legacy_pad": 3}), ((40, 2, 64, 64), {"kernel": 2, "stride": 2}),
+    ((2, 4, 6, 1), {"kernel": 2, "stride": 2, "order": "NHWC"}), ((0, 2, 4, 4), {"kernel": 2, "stride": 2}),
 ])
-def test_max_pool_gradient_where_half_of_the_image_is_tied(
+def test_max_pool_and_its_gradient_where_half_of_the_image_is_tied(
         shape: tuple[int, ...], arguments: dict[str, Any], dtype: str, rng: np.random.Generator) -> None:
     X = np.maximum(rng.standard_normal(shape), 0).astype(dtype)
     Y = evaluate(operator("MaxPool", ["X"], ["Y"], **arguments), {"X": X}, backend="numpy")["Y"]
     dY = rng.standard_normal(Y.shape).astype(dtype)
+    agree(operator("MaxPool", ["X"], ["Y"], **arguments), {"X": X})
     agree(operator("MaxPoolGradient", ["X", "Y", "dY"], ["dX"], **arguments), {"X": X, "Y": Y, "dY": dY})
 
 
