@@ -14,7 +14,7 @@ from netgrad.graph.declaration import In, Operator, Out, between
 from netgrad.graph.example import Example, Tensor
 from netgrad.graph.rules import Rule
 from netgrad.graph.shapes import TensorType
-from netgrad.ops._arrays import require_rank
+from netgrad.ops._arrays import require_rank, require_shape
 from netgrad.ops._rows import (
     as_index,
     check_indices,
@@ -250,6 +250,7 @@ class WithMainInputGradient(WeightedGradient, abstract=True):
 
     def kernel(xp: Any, SCALARS: Any, segment_grads: Any, LENGTHS: Any, DATA: Any, INDICES: Any) -> Any:
         segments = spread(xp, LENGTHS, SCALARS.shape[0])
+        require_shape("INDICES", INDICES, SCALARS.shape, ", one for each weight")
         per_segment(segment_grads, LENGTHS.shape[0])
         gradient = xp.take(segment_grads, segments, axis=0)
         rows = lookup(xp, DATA, INDICES)

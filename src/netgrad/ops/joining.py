@@ -10,7 +10,7 @@ from netgrad.graph.declaration import In, Operator, Out, between
 from netgrad.graph.example import Example, Tensor
 from netgrad.graph.rules import Rule, emits
 from netgrad.graph.shapes import Dim, ShapeError, TensorType
-from netgrad.ops._arrays import canonical_axis, zeros
+from netgrad.ops._arrays import canonical_axis, require_shape, zeros
 from netgrad.ops._axes import count, int_list, number, views_of_first
 from netgrad.ops._second import broadcast_back, linear
 
@@ -305,6 +305,8 @@ class SliceGradient(Operator):
         if not count(X.shape):
             return zeros(xp, X.shape, dY)
         part = slice_bounds(X.shape, *_given_bounds(xp, rest[:-1], starts_argument, ends_argument))
+        taken = (*(bounds.stop - bounds.start for bounds in part), *X.shape[len(part):])
+        require_shape("dY", dY, taken, ", that of the part of X")
         for axis, bounds in enumerate(part):
             before = (*dY.shape[:axis], bounds.start, *dY.shape[axis + 1:])
             behind = (*dY.shape[:axis], X.shape[axis] - bounds.stop, *dY.shape[axis + 1:])
