@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from netgrad.graph.control import effect_of_all
 from netgrad.proto import caffe2_pb2
+from netgrad.recurrent import fused_lstm
 from netgrad.runtime.blobs import describe
 from netgrad.runtime.errors import BadArgument, BadIndex, BadShape, MissingBlob, WrongKind
 from netgrad.runtime.executor import BoundNet
@@ -43,6 +44,7 @@ class Steps:
         local: time -> the blobs that the step made or was given; all steps, or the last alone without a gradient.
         first: state -> the number of rows of its first value.
         rows: state -> one of its rows.
+        activations: of a recognised LSTM.
     """
 
     def __init__(self, around: dict[str, Any], first: dict[str, int], rows: dict[str, Any]) -> None:
@@ -50,6 +52,7 @@ class Steps:
         self.local: dict[int, dict[str, Any]] = {}
         self.first = first
         self.rows = rows
+        self.activations: fused_lstm.Activations | None = None
 
 
 class _Definition:
@@ -175,6 +178,13 @@ class _Runner:
         names = None if known is None else {*known, *call.inputs}
         self.step = StepNet(net, self.definition.links, self.definition.timestep, backend.name, names)
         self._times: list[Any] = []
+        forward = net_in(call, "step_net")
+        self.lstm: fused_lstm.LSTM | None = None
+        if backend.name == "torch" and forward is not None and not call.argument("recompute_blobs_on_backward"):
+            sequence = len(_numbers(call, "outputs_given") or _numbers(call, "outputs_with_grads")) \
+                if direction == "backward_link" else 0
+            self.lstm = fused_lstm.recognise(forward, _links(call, "link"), self.definition.states,
+                                             call.inputs[sequence], self.definition.timestep)
 
     def time(self, t: int) -> Any:
         while len(self._times) <= t:
@@ -230,6 +240,13 @@ class Forward(_Runner):
         given = dict(zip(call.inputs, inputs))
         around = {name: given[name] if name in given else self.outside(name) for name in step.outside}
         steps = Steps(around, {name: len(rows) for name, rows in states.items()}, {})
+        lstm = self.lstm
+        if lstm is not None and all(len(rows) == 1 for rows in states.values()):
+            first = [rows[0] for rows in states.values()]
+            lengths = None if lstm.lengths is None else around[lstm.lengths]
+            parameters = (around[lstm.weights], around[lstm.bias], lengths)
+            if lstm.fits(sequence, first, *parameters):
+                return self._fused(lstm, sequence, first, parameters, steps)
         sources: dict[str, Any] = {**given, **states}
         for link in [*step.incoming, *step.outgoing]:
             if link.external not in sources:
@@ -250,6 +267,20 @@ class Forward(_Runner):
         for name, rows in states.items():
             whole[name] = xp.concat(rows, axis=0) if rows else firsts[name]
             steps.rows[name] = rows[0] if rows else firsts[name]
+        return self._outputs(whole, steps)
+
+    def _fused(self, lstm: fused_lstm.LSTM, sequence: Any, first: Sequence[Any], parameters: tuple[Any, Any, Any],
+               steps: Steps) -> tuple[Any, ...]:
+        hidden, cell = first
+        kept, sums = lstm.forward(sequence, hidden, cell, *parameters)
+        whole = dict(zip(self.definition.states, (kept.hidden, kept.cell)))
+        steps.rows = {name: rows[:1] for name, rows in whole.items()}
+        steps.local = lstm.left_by_steps(sequence, kept, sums)
+        if self.keeps:
+            steps.activations = kept
+        return self._outputs(whole, steps)
+
+    def _outputs(self, whole: Mapping[str, Any], steps: Steps) -> tuple[Any, ...]:
         made = [whole[source][_start(offset, whole[source].shape[0]):] for source, _, offset in self.definition.aliases]
         return (*made, steps)
 
@@ -314,6 +345,12 @@ class Backward(_Runner):
         self.with_gradient = _numbers(call, "outputs_given") or _numbers(call, "outputs_with_grads")
         self.params = _numbers(call, "param")
         self.param_gradients = _texts(call, "param_grads")
+        before = len(self.with_gradient)
+        self.parameters = dict(zip((call.inputs[before + k] for k in self.params), self.param_gradients))
+        if self.lstm is not None and not fused_lstm.is_gradient_of(
+                self.lstm, net_in(call, "backward_step_net") or caffe2_pb2.NetDef(), self.definition.links,
+                self.definition.states, self.parameters):
+            self.lstm = None
         places = {(f"{link.external}_grad", link.offset): link.internal for link in _links(call, "link")}
         #: gradient that a step is given -> the blob whose gradient it is, and whose shape it has
         self.shaped_like = {link.internal: places[link.external, link.offset] for link in self.step.incoming
@@ -336,6 +373,8 @@ class Backward(_Runner):
         of_input: Rows = [None] * length
         for k, gradient in zip(self.with_gradient, inputs):
             self._enter(gradients, k, gradient)
+        if self.lstm is not None and steps.activations is not None:
+            return self._fused(self.lstm, steps, gradients, forward)
         around = dict(steps.around)
         if length:
             around.update({name: self.outside(name) for name in step.outside
@@ -366,6 +405,19 @@ class Backward(_Runner):
         for name, k in zip(self.definition.states, self.definition.initial):
             rows = gradients[f"{name}_grad"][:steps.first[name]]
             made.append(self._of_first(rows, steps, f"{name}_grad", forward[k]))
+        return tuple(made)
+
+    def _fused(self, lstm: fused_lstm.LSTM, steps: Steps, gradients: Mapping[str, Rows],
+               forward: Sequence[Any]) -> tuple[Any, ...]:
+        assert steps.activations is not None
+        of_states = (gradients[f"{name}_grad"] for name in self.definition.states)
+        of_input, of_weights, of_bias, *of_first = lstm.backward(
+            steps.activations, steps.around[lstm.weights], *of_states)
+        by_gradient = {self.parameters[lstm.weights]: of_weights, self.parameters[lstm.bias]: of_bias}
+        made = [of_input, *(by_gradient[name] for name in self.param_gradients)]
+        for gradient, k in zip(of_first, self.definition.initial):
+            value = forward[k]
+            made.append(gradient.sum(0) if value.ndim == 1 else gradient.reshape(value.shape))
         return tuple(made)
 
     def _enter(self, gradients: dict[str, Rows], output: int, gradient: Any) -> None:
