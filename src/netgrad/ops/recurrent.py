@@ -38,8 +38,10 @@ class RecurrentNetwork(Operator):
             raise op.fail("it was built forward-only (its argument backward_link_internal is empty): build it with "
                           "forward_only=False")
         declared = list(op.arg("outputs_with_grads") or [])
-        flowing = [k for k in range(op.num_outputs) if op.has_GO(k)]
-        used = [k for k in declared if k in flowing] + [k for k in flowing if k not in declared]
+        used = declared
+        if op.in_pass:  # else the caller names a gradient for every output, whether there is one or not
+            flowing = [k for k in range(op.num_outputs) if op.has_GO(k)]
+            used = [k for k in declared if k in flowing] + [k for k in flowing if k not in declared]
         gradients = [0, *(op.arg("param") or []), *(op.arg("initial_recurrent_state_ids") or [])]
         op.emit("RecurrentNetworkGradient",
                 [*map(op.GO, used), *map(op.I, range(op.num_inputs)), *map(op.O, range(op.num_outputs))],
