@@ -7,9 +7,9 @@ def _layer(create, dims=3, outputs_with_grads=(0,), states=2, lengths=True, scop
     def build(brew, core, ModelHelper, rnn_cell, gru_cell, attention, crf):
         model = ModelHelper("model")
         layers = len(dims) if isinstance(dims, list) else 1
-        first = [f"first_{k}" for k in range(states * layers)] if states else None
+        first = [core.BlobReference(f"first_{k}") for k in range(states * layers)] if states else None
         kind = getattr(gru_cell if create == "GRU" else rnn_cell, create)
-        results = kind(model, "data", "lengths" if lengths else None, first, 4, dims, scope,
+        results = kind(model, "data", core.BlobReference("lengths") if lengths else None, first, 4, dims, scope,
                        outputs_with_grads=list(outputs_with_grads), **options)
         return model, [results[k] for k in reads]
 

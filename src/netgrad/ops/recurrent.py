@@ -296,6 +296,13 @@ class GRUUnitGradient(Operator):
         return xp.reshape(dprev, hidden_prev.shape), xp.reshape(dgates, gates.shape)
 
 
+#: how cuDNN's network is made
+CUDNN = (
+    Int("hidden_size", 0), Str("rnn_mode", "", "lstm or gru"), Bool("bidirectional", False), Float("dropout", 1.0),
+    Str("input_mode", "", "linear or skip"), Int("num_layers", 0), Int("seed", 0),
+)
+
+
 class Recurrent(Operator):
     """A recurrent network by cuDNN."""
 
@@ -304,6 +311,7 @@ class Recurrent(Operator):
     outputs = [Out("output"), Out("hidden", "last hidden state"), Out("cell", "last cell"),
                Out("rnn_scratch", "opaque", differentiable=False),
                Out("dropout_states", "opaque", differentiable=False)]
+    arguments = [*CUDNN]
 
     def gradient(op: Rule) -> None:
         op.emit("RecurrentGradient", [*map(op.I, range(4)), op.O(3), op.O(0), op.GO(0)],
@@ -315,13 +323,14 @@ class RecurrentGradient(Operator):
 
     inputs = [In("input"), In("hidden"), In("cell"), In("weights"), In("rnn_scratch"), In("output"), In("doutput")]
     outputs = [Out("dinput"), Out("dhidden"), Out("dcell"), Out("dweights"), Out("dropout_states"), Out("rnn_scratch")]
+    arguments = [*CUDNN]
     inplace = {(4, 5)}
     internal = True
 
 
 class _RecurrentParam(Operator, abstract=True):
     arguments = [Str("param_type", "", "the gate it belongs to"), Str("input_type", "", "recurrent or input"),
-                 Int("layer", 0)]
+                 Int("layer", 0), *CUDNN]
 
 
 class RecurrentParamGet(_RecurrentParam):

@@ -190,7 +190,9 @@ class UnrolledCell(RNNCell):
         inputs = self.cell.prepare_input(model, inputs)
         rows = model.net.Split(inputs, [f"{inputs}_timestep_{t}" for t in range(self.T)], axis=0)
         rows = [rows] if isinstance(rows, BlobReference) else rows
-        states, history = initial_states, []
+        seq_lengths = as_reference(seq_lengths)
+        states: Sequence[Any] = [as_reference(state) for state in initial_states]
+        history = []
         for t, row in enumerate(rows):
             step = f"timestep_{t}"
             with ParameterSharing({step: ""}), NameScope(step):
