@@ -13,7 +13,7 @@ from netgrad.cli import run as run_command
 from netgrad.proto import caffe2_pb2, metanet_pb2, read_net, write_net
 from netgrad.tools.checking import check
 
-COMMANDS = ["show", "check", "verify", "backward", "explain", "run", "demo", "ops"]
+COMMANDS = ["show", "check", "verify", "backward", "explain", "run", "profile", "demo", "ops"]
 
 
 @pytest.fixture(autouse=True)
@@ -340,7 +340,7 @@ def test_debug_shows_where(command):
 def test_help_has_examples(name):
     from netgrad.cli.commands import netgrad as group
 
-    assert list(group.commands) == [] and group.list_commands(None) == COMMANDS[:5] + ["run", "demo", "ops"]
+    assert list(group.commands) == [] and group.list_commands(None) == COMMANDS
     shown = CliRunner().invoke(group, [name, "--help"])
     assert shown.exit_code == 0
     assert f"netgrad {name}" in shown.output.split("Examples:")[1]

@@ -17,6 +17,7 @@ _MODULES = {
     "backward": "differentiating",
     "explain": "differentiating",
     "run": "running",
+    "profile": "running",
     "demo": "running",
     "ops": "operators",
 }

@@ -1,29 +1,37 @@
-"""`netgrad run` and `demo`."""
+"""`netgrad run`, `profile` and `demo`."""
 
 from __future__ import annotations
 
 import sys
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from netgrad.cli.commands import file_argument
 from netgrad.proto import read_net, replace_file
 
+if TYPE_CHECKING:
+    from netgrad.api import Workspace
+
 backend_option = click.option("--backend", type=click.Choice(["numpy", "torch"]),
                               help="What computes; by default torch if it is installed.")
+
+feed_option = click.option("--feed", "feeds", metavar="NAME=FILE.npy", multiple=True,
+                           help="Set a blob before the run. May be repeated.")
+init_option = click.option("--init", metavar="INITNET", type=click.Path(), multiple=True,
+                           help="A net that is run first (and fills parameters). May be repeated.")
+seed_option = click.option("--seed", type=int, help="Make random numbers a function of this number.")
 
 
 @click.command()
 @file_argument
-@click.option("--feed", "feeds", metavar="NAME=FILE.npy", multiple=True,
-              help="Set a blob before the run. May be repeated.")
+@feed_option
 @click.option("--fetch", "fetches", metavar="NAME", multiple=True,
               help="Print this blob, or write it to OUT; by default the net's external outputs. May be repeated.")
-@click.option("--init", metavar="INITNET", type=click.Path(), multiple=True,
-              help="A net that is run first (and fills parameters). May be repeated.")
+@init_option
 @click.option("--times", type=click.IntRange(min=1), default=1, show_default=True, help="How often the net runs.")
-@click.option("--seed", type=int, help="Make random numbers a function of this number.")
+@seed_option
 @backend_option
 @click.option("-o", "--output", metavar="OUT", type=click.Path(),
               help="Write what is fetched to this file: .npz, or .npy for a single blob.")
@@ -38,8 +46,6 @@ def run(file: str, feeds: tuple[str, ...], fetches: tuple[str, ...], init: tuple
     """
     import numpy as np
 
-    import netgrad
-
     if output and not output.endswith((".npz", ".npy")):
         raise click.BadParameter(f"expected a name that ends in .npz or .npy, found {output!r}", param_hint="--output")
     net = read_net(file)
@@ -47,16 +53,7 @@ def run(file: str, feeds: tuple[str, ...], fetches: tuple[str, ...], init: tuple
     if output and output.endswith(".npy") and len(wanted) != 1:
         raise click.BadParameter(f"a .npy file holds one blob, and {len(wanted)} are fetched; name a .npz file",
                                  param_hint="--output")
-    workspace = netgrad.Workspace(backend=backend)
-    if seed is not None:
-        netgrad.seed(seed)
-    for path in init:
-        workspace.run(read_net(path))
-    for feed in feeds:
-        name, _, path = feed.partition("=")
-        if not name or not path:
-            raise click.BadParameter(f"expected NAME=FILE.npy, found {feed!r}", param_hint="--feed")
-        workspace.feed({name: _load(path)})
+    workspace = _filled(backend, seed, init, feeds)
     workspace.run(net, times)
     values = {name: workspace.fetch(name) for name in wanted}
     if output:
@@ -97,6 +94,58 @@ def demo(output: str, epochs: int | None, seed: int, backend: str | None) -> Non
 
     console = Console(width=None if sys.stdout.isatty() else 120)
     run(output, backend, seed=seed, console=console, **({} if epochs is None else {"epochs": epochs}))
+
+
+@click.command()
+@file_argument
+@feed_option
+@init_option
+@click.option("--runs", type=click.IntRange(min=1), default=10, show_default=True, help="How many runs are measured.")
+@click.option("--warmup", type=click.IntRange(min=1), default=2, show_default=True, help="How many runs come before.")
+@click.option("--by", type=click.Choice(["type", "operator"]), default="type", show_default=True,
+              help="What is a row: a type of operators, or an operator and its derivative.")
+@click.option("--rows", type=click.IntRange(min=1), help="How many rows, the slowest first; by default all.")
+@click.option("--json", "as_json", metavar="OUT.json", type=click.Path(), help="Write everything to this file.")
+@click.option("--trace", metavar="OUT.json", type=click.Path(),
+              help="Write the last run to this file, for chrome://tracing or Perfetto.")
+@seed_option
+@backend_option
+def profile(file: str, feeds: tuple[str, ...], init: tuple[str, ...], runs: int, warmup: int, by: Any,
+            rows: int | None, as_json: str | None, trace: str | None, seed: int | None, backend: str | None) -> None:
+    """Run a net and say where the time goes.
+
+    Time, floating-point operations and bytes (read and written), forward, backward and updates side by side.
+
+    \b
+    Examples:
+      netgrad profile train.pb --init init.pb --feed data=images.npy --feed label=labels.npy
+      netgrad profile net.pbtxt --feed x=x.npy --by operator --rows 20 --trace trace.json
+    """
+    from netgrad.tools.profile import profile
+
+    found = profile(read_net(file), _filled(backend, seed, init, feeds), runs, warmup)
+    if as_json:
+        found.save(as_json)
+    if trace:
+        found.save_trace(trace)
+    click.echo(found.text(by, rows))
+
+
+def _filled(backend: str | None, seed: int | None, init: Sequence[str], feeds: Sequence[str]) -> Workspace:
+    """A workspace in which the init nets ran and the feeds are."""
+    import netgrad
+
+    workspace = netgrad.Workspace(backend=backend)
+    if seed is not None:
+        netgrad.seed(seed)
+    for path in init:
+        workspace.run(read_net(path))
+    for feed in feeds:
+        name, _, path = feed.partition("=")
+        if not name or not path:
+            raise click.BadParameter(f"expected NAME=FILE.npy, found {feed!r}", param_hint="--feed")
+        workspace.feed({name: _load(path)})
+    return workspace
 
 
 def _load(path: str) -> Any:

@@ -90,6 +90,14 @@ def diagram(proto: Any, parameters: Collection[str] | None = None) -> Diagram:
     return Diagram(boxes, blobs.pills, blobs.edges, blobs.links, sorted({box.lane for box in boxes}))
 
 
+def lanes_and_partners(proto: Any) -> list[tuple[int, int | None]]:
+    """For each operator of a NetDef its lane and, for a gradient operator, the position of its forward operator."""
+    lanes = _lanes(proto, get_ssa(proto, {})[0])
+    boxes = [OperatorBox(k, op, lanes[k]) for k, op in enumerate(proto.op)]
+    _pair(boxes)
+    return [(box.lane, box.partner) for box in boxes]
+
+
 def _lanes(proto: Any, ssa: Any) -> list[int]:
     """The lane of each operator, from the marks of gradient operators and from who reads whom."""
     ops = proto.op
