@@ -64,12 +64,13 @@ def test_gradients_of_gradients():
     assert torch.autograd.gradgradcheck(function, (x, z))
 
 
-def test_gradients_of_gradients_that_no_rule_gives_are_refused_by_name(perceptron):
-    function = NetFunction(perceptron, SHAPES, ["y"])
-    tensors = doubles(*SHAPES.values())
-    y = function(*tensors)
-    with pytest.raises(MissingRuleError, match="FCGradient"):
-        torch.autograd.grad(y.sum(), tensors, create_graph=True)
+def test_gradients_of_gradients_that_no_rule_gives_are_refused_by_name():
+    net = netgrad.Net("pool")
+    net.MaxPool("x", "y", kernel=2)
+    (x,) = doubles((1, 1, 4, 4))
+    y = NetFunction(net, ["x"], ["y"])(x)
+    with pytest.raises(MissingRuleError, match="MaxPoolGradient"):
+        torch.autograd.grad(y.sum(), x, create_graph=True)
 
 
 def test_values_that_are_overwritten_are_saved():

@@ -289,7 +289,7 @@ def test_ops_lists_and_documents(command):
     status, out, _ = command("ops", "Leaky*")
     assert status == 0
     assert [text.split() for text in out.splitlines()[1:3]] == [
-        ["LeakyRelu", "activations", "yes", "yes"], ["LeakyReluGradient", "activations", "-", "yes"]]
+        ["LeakyRelu", "activations", "yes", "yes"], ["LeakyReluGradient", "activations", "yes", "yes"]]
     out = command("ops", "FC")[1]
     assert out.startswith("Y = FC(X, W, b)\n")
     assert "W_grad, b_grad, X_grad = FCGradient(X, W, dY)" in out and "axis_w: an integer, default 1" in out
