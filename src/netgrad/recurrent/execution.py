@@ -10,7 +10,8 @@ run, whatever has become of the names since.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from netgrad.graph.control import effect_of_all
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
     from netgrad.runtime.binding import Call
 
 Rows = list[Any]
+
+#: elements of a step's input up to which one thread computes it: a product of (32, 256) and (256, 1024)
+_SMALL = 1 << 15
 
 
 class Link(NamedTuple):
@@ -191,6 +195,22 @@ class _Runner:
             self._times.append(self.xp.asarray([len(self._times)], dtype=self.xp.int32))
         return self._times[t]
 
+    @contextmanager
+    def threads_for(self, sequence: Any) -> Iterator[None]:
+        """One thread for steps so small that waking others costs more than they do."""
+        rows = _size(sequence.shape[1:])
+        if self.call.workspace.backend.name != "torch" or rows > _SMALL or sequence.device.type != "cpu":
+            yield
+            return
+        import torch
+
+        before = torch.get_num_threads()
+        torch.set_num_threads(1)
+        try:
+            yield
+        finally:
+            torch.set_num_threads(before)
+
     def inputs(self, count: int) -> list[Any]:
         """The values of the first inputs, all of them tensors."""
         backend = self.call.workspace.backend
@@ -227,11 +247,16 @@ class Forward(_Runner):
 
     def run(self) -> tuple[Any, ...]:
         """The outputs of a RecurrentNetwork."""
-        call, step, xp = self.call, self.step, self.xp
-        inputs = self.inputs(call.num_inputs)
+        inputs = self.inputs(self.call.num_inputs)
         sequence = inputs[0]
         if sequence.ndim < 2:
-            raise BadShape(f"the sequence {call.inputs[0]!r} has shape {tuple(sequence.shape)}, not (T, N, ...)")
+            raise BadShape(f"the sequence {self.call.inputs[0]!r} has shape {tuple(sequence.shape)}, not (T, N, ...)")
+        with self.threads_for(sequence):
+            return self._run(inputs)
+
+    def _run(self, inputs: Sequence[Any]) -> tuple[Any, ...]:
+        call, step, xp = self.call, self.step, self.xp
+        sequence = inputs[0]
         length = sequence.shape[0]
         states: dict[str, Rows] = {}
         for name, k in zip(self.definition.states, self.definition.initial):
@@ -358,9 +383,13 @@ class Backward(_Runner):
 
     def run(self) -> tuple[Any, ...]:
         """The gradients of the input, the parameters and the states' first values."""
+        call = self.call
+        inputs = [*self.inputs(call.num_inputs - 1), call.workspace.values.get(call.inputs[-1])]
+        with self.threads_for(inputs[len(self.with_gradient)]):
+            return self._run(inputs)
+
+    def _run(self, inputs: Sequence[Any]) -> tuple[Any, ...]:
         call, step, xp = self.call, self.step, self.xp
-        values = call.workspace.values
-        inputs = [*self.inputs(call.num_inputs - 1), values.get(call.inputs[-1])]
         forward = inputs[len(self.with_gradient):]
         sequence, steps = forward[0], forward[-1]
         if not isinstance(steps, Steps):
