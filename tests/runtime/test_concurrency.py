@@ -149,3 +149,16 @@ def test_atomic_counters_lose_nothing(ws):
     steps = Step(substep=[Step(network=[n.name], num_iter=50) for n in nets], concurrent_substeps=True)
     ws.run(caffe2_pb2.PlanDef(name="p", network=nets, execution_step=[steps]))
     assert ws.fetch_blob("i").tolist() == [200]
+
+
+def test_who_waits_for_a_queue_is_cancelled_too(ws):
+    ws.run(op("CreateBlobsQueue", "", "queue", capacity=1, num_blobs=1))
+    created = ws.create_net(net("n", op("SafeDequeueBlobs", "queue", "x status")))
+    thread = threading.Timer(0.1, created.cancel)
+    thread.start()
+    with pytest.raises(Cancelled):
+        created.run()
+    thread.join()
+    ws.feed_blob("y", np.ones(1, np.float32))
+    ws.run(op("EnqueueBlobs", "queue y", "y"))
+    assert created.run() and ws.fetch_blob("x").tolist() == [1]

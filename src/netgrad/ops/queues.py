@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
+from collections.abc import Callable
 from typing import Any
 
 from netgrad.graph.arguments import Bool, Float, Floats, Int, Strs
@@ -12,6 +13,9 @@ from netgrad.graph.declaration import In, Operator, Out, between
 from netgrad.graph.example import Example, Step
 from netgrad.graph.rules import no_gradient
 from netgrad.ops._axes import side_by_side
+
+#: seconds after which one who waits looks whether the run was cancelled
+_GLANCE = 0.05
 
 
 class BlobsQueue:
@@ -28,25 +32,36 @@ class BlobsQueue:
     def __len__(self) -> int:
         return len(self._records)
 
-    def put(self, records: list[tuple[Any, ...]]) -> bool:
+    def _wait(self, ready: Callable[[], Any], cancelled: threading.Event | None, seconds: float | None = None) -> None:
+        """Waits under the lock until ``ready()``, at most so long; raises `ValueError` when the run is cancelled."""
+        end = None if seconds is None else time.monotonic() + seconds
+        while not ready():
+            if cancelled is not None and cancelled.is_set():
+                raise ValueError("the run was cancelled while it waited for the queue")
+            left = None if end is None else end - time.monotonic()
+            if left is not None and left <= 0:
+                return
+            self._change.wait(left if cancelled is None else _GLANCE if left is None else min(left, _GLANCE))
+
+    def put(self, records: list[tuple[Any, ...]], cancelled: threading.Event | None = None) -> bool:
         """Appends records, waiting for room; False if the queue is or gets closed."""
         for record in records:
             if len(record) != self.width:
                 raise ValueError(f"a record has {len(record)} blobs, but those of the queue have {self.width}")
         with self._change:
             for record in records:
-                self._change.wait_for(lambda: self.closed or len(self._records) < self.capacity)
+                self._wait(lambda: self.closed or len(self._records) < self.capacity, cancelled)
                 if self.closed:
                     return False
                 self._records.append(record)
                 self._change.notify_all()
         return True
 
-    def take(self, most: int = 1, timeout: float | None = None) -> list[tuple[Any, ...]]:
+    def take(self, most: int = 1, timeout: float | None = None,
+             cancelled: threading.Event | None = None) -> list[tuple[Any, ...]]:
         """The next records, at least one and at most ``most``; none if it is closed and empty, or at a timeout."""
-        end = None if not timeout else time.monotonic() + timeout
         with self._change:
-            self._change.wait_for(lambda: self.closed or self._records, end and end - time.monotonic())
+            self._wait(lambda: self.closed or self._records, cancelled, timeout or None)
             found = [self._records.popleft() for _ in range(min(most, len(self._records)))]
             self._change.notify_all()
             return found
@@ -98,8 +113,8 @@ class EnqueueBlobs(_Queue):
         before=(Step("CreateBlobsQueue", outputs=("queue",), arguments={"capacity": 2, "num_blobs": 1}),),
         inputs=("queue", "x"))
 
-    def kernel(xp: Any, queue: BlobsQueue, *blobs: Any) -> Any:
-        if not queue.put([blobs]):
+    def kernel(xp: Any, queue: BlobsQueue, *blobs: Any, op: Any) -> Any:
+        if not queue.put([blobs], op.cancelled):
             raise ValueError("the queue is closed")
         return tuple(blobs)
 
@@ -117,8 +132,8 @@ class SafeEnqueueBlobs(_Queue):
         before=(Step("CreateBlobsQueue", outputs=("queue",), arguments={"capacity": 2, "num_blobs": 1}),),
         inputs=("queue", "x"))
 
-    def kernel(xp: Any, queue: BlobsQueue, *blobs: Any) -> Any:
-        return (*blobs, xp.asarray(not queue.put([blobs]), dtype=xp.bool))
+    def kernel(xp: Any, queue: BlobsQueue, *blobs: Any, op: Any) -> Any:
+        return (*blobs, xp.asarray(not queue.put([blobs], op.cancelled), dtype=xp.bool))
 
 
 class DequeueBlobs(_Queue):
@@ -135,8 +150,8 @@ class DequeueBlobs(_Queue):
          Step("EnqueueBlobs", ("queue", "x"), ("x",))),
         inputs=("queue",))
 
-    def kernel(xp: Any, queue: BlobsQueue, *, timeout_secs: float) -> Any:
-        records = queue.take(1, timeout_secs)
+    def kernel(xp: Any, queue: BlobsQueue, *, timeout_secs: float, op: Any) -> Any:
+        records = queue.take(1, timeout_secs, op.cancelled)
         if not records:
             raise ValueError("the queue is closed and empty" if queue.closed else f"nothing came in {timeout_secs} s")
         return records[0]
@@ -164,7 +179,7 @@ class SafeDequeueBlobs(_Queue):
     def kernel(xp: Any, queue: BlobsQueue, *, num_records: int, op: Any) -> Any:
         records: list[tuple[Any, ...]] = []
         while len(records) < num_records:
-            found = queue.take(num_records - len(records))
+            found = queue.take(num_records - len(records), cancelled=op.cancelled)
             if not found:
                 break
             records += found
@@ -204,7 +219,7 @@ class WeightedSampleDequeueBlobs(_Queue):
                 drawn -= weights[k]
                 if drawn < 0:
                     break
-            found = queues[k].take()
+            found = queues[k].take(cancelled=op.cancelled)
             if found:
                 blobs = list(found[0])
                 if table_idx_blob >= 0:

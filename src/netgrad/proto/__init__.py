@@ -6,6 +6,14 @@ once, whichever of `netgrad.proto` and `caffe2.proto` asks first; both names lea
 
 from __future__ import annotations
 
+import importlib.util
+import os
+
+# Caffe2's scripts ask for the implementation in C++, whose place another has taken; importing protobuf would fail
+if (os.environ.get("PROTOCOL_BUFFERS_PYTHON_IMPLEMENTATION") == "cpp"
+        and importlib.util.find_spec("google.protobuf.pyext._message") is None):
+    os.environ["PROTOCOL_BUFFERS_PYTHON_IMPLEMENTATION"] = "upb"
+
 try:
     from . import caffe2_legacy_pb2, caffe2_pb2, hsm_pb2, metanet_pb2, predictor_consts_pb2, prof_dag_pb2, torch_pb2
 except (TypeError, KeyError) as conflict:  # of protobuf in C; of protobuf in Python, for a file of the same name

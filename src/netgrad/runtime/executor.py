@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from netgrad.proto import caffe2_pb2
 from netgrad.runtime import checks
-from netgrad.runtime.errors import Cancelled, NetBusy, Place
+from netgrad.runtime.errors import Cancelled, NetBusy, OperatorError, Place
 from netgrad.runtime.locating import Origins, located, place_of, raise_located
 from netgrad.runtime.planning.plan import CannotPlan, plain
 
@@ -69,6 +69,9 @@ class BoundNet:
                     self._run_watched(steps)
                 else:
                     self._run_steps(steps)
+        except OperatorError:  # an operator that gave up waiting
+            if not self._cancelled:
+                raise
         finally:
             cancelled = self._cancelled
             if cancelled:
