@@ -135,7 +135,8 @@ class _Maker:
         self.kinds.add("While")
         self.count += 1
         count, limit, cond = f"i{self.count}", f"rounds{self.count}", f"go{self.count}"
-        self.feeds[limit] = np.array([self.r.choice([0, 0, 1, 2, 3, self.most])], np.int64)
+        most = self.most if depth == self.depth else 3  # loops in loops multiply
+        self.feeds[limit] = np.array([self.r.choice([0, 0, 1, 2, 3, most])], np.int64)
         net.ConstantFill([], count, shape=[1], value=0, dtype=10)
         condition, body = Net("condition"), self.inside("body", floats, scope, depth)
         if self.r.random() < 0.5:

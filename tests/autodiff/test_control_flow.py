@@ -144,6 +144,14 @@ def test_a_swap_in_every_round(backend):
     assert found["b"] == pytest.approx(4.0)
 
 
+@pytest.mark.parametrize(("rounds", "slope"), [(0, 4.0), (1, 0.0), (3, 0.0)])
+def test_a_body_through_which_nothing_flows(backend, rounds, slope):
+    made, feeds = loop(net("body", op("StopGradient", "x", "s"), op("Copy", "s", "p")), rounds, {"p", "x"},
+                       op("Sqr", "p", "out"))
+    found = gradients(made, ["out"], {**feeds, **arrays(p=[2.0], x=[3.0])}, backend)
+    assert found["p"] == slope and "x" not in found
+
+
 # branches
 
 

@@ -405,7 +405,11 @@ def gradient_of_while(rule: RuleContext) -> None:
     rule.walk.tie(first_test, last_test)
     values = {name + _FLOWING: last[name] for name in order} | {f"{_CONDITION}/cond": last_test}
     writer = _Writer(rule)
-    writer.add("loop_net", _gradient_net(body, [*inner.ops, *_next_states(order, inner.gradients)]), values)
+    rounds = list(inner.ops)
+    if not any(stack in each.output for each in rounds):  # nothing flows through a round: it is taken off all the same
+        rounds.append(caffe2_pb2.OperatorDef(type="Do", input=[stack], output=[stack], is_gradient_op=True))
+        rounds[-1].arg.add(name="net", n=caffe2_pb2.NetDef())
+    writer.add("loop_net", _gradient_net(body, [*rounds, *_next_states(order, inner.gradients)]), values)
     has_scope = caffe2_pb2.NetDef(name=_CONDITION, op=[_op("HasScope", [stack], [f"{_CONDITION}/cond"])])
     writer.add("cond_net", has_scope, values)
     for value in (*last.values(), last_test):  # a round begins with what stands there
