@@ -109,3 +109,9 @@ def test_the_map_says_that_a_gradient_was_not_asked_for():
     gradient = net(op("FC", "x w b", "h")).AddGradientOperators(["h"], wrt=["w"])
     with pytest.raises(NoGradientError, match=r"'x' has no gradient: it was not asked for \(wrt=\['w'\]\)"):
         gradient["x"]
+
+
+def test_zeros_supplied_by_zero_gradient_are_a_gradient():
+    unused = net(op("Scale", "x", "y"), op("Scale", "z", "u"), op("ZeroGradient", "u", ""))
+    assert explain(unused, "z", ["y"]).outcome == HAS
+    assert "z" in unused.AddGradientOperators(["y"])

@@ -183,3 +183,20 @@ def test_a_pass_that_writes_over_a_given_gradient_is_found():
                 if name == "dy_1":
                     names[k] = "dy"
     assert "writes over 'dy'" in str(verify(square, {"y": "dy"})[0])
+
+
+def test_gradients_under_each_others_names_are_found():
+    layer = net(op("FC", "x w b", "y"), op("AveragedLoss", "y", "loss"))
+    layer.AddGradientOperators(["loss"])
+    names = layer.Proto().op[-1].output
+    assert list(names) == ["w_grad", "b_grad", "x_grad"]
+    names[0], names[2] = "x_grad", "w_grad"
+    assert "'x_grad' holds the gradient of 'w', not that of 'x'" in str(verify(layer)[0])
+
+
+def test_what_follows_from_one_wrong_read_is_not_reported_again():
+    chain = net(op("FC", "x w b", "h"), op("Relu", "h", "r"), op("FC", "r v c", "y"), op("AveragedLoss", "y", "loss"))
+    chain.AddGradientOperators(["loss"])
+    relu = next(each for each in chain.Proto().op if each.type == "ReluGradient")
+    relu.input[0] = "x"
+    assert [str(finding).split(" #")[0] for finding in verify(chain)] == ["ReluGradient"]

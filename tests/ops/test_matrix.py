@@ -97,3 +97,11 @@ def test_a_tensor_train_is_a_layer_with_the_contracted_weight(batch: int, backen
     feeds = {"X": numbers(batch, 6), "b": numbers(8), "cores": np.concatenate([c.ravel() for c in reversed(cores)])}
     op = operator("TT", ["X", "b", "cores"], ["Y"], inp_sizes=inputs, out_sizes=outputs, tt_ranks=ranks)
     np.testing.assert_allclose(evaluate(op, feeds, backend=backend)["Y"], feeds["X"] @ weight + feeds["b"])
+
+
+@pytest.mark.parametrize("backend", ["numpy", "torch"])
+@pytest.mark.parametrize(("type", "inputs"), [("FC", ["X", "W", "b"]), ("MatMul", ["X", "W"])])
+def test_operands_of_several_dtypes_are_refused_alike(type: str, inputs: list[str], backend: str) -> None:
+    feeds = {"X": np.ones((2, 2)), "W": np.ones((2, 2), np.float32), "b": np.ones(2, np.float32)}
+    with pytest.raises(OperatorError, match="is float64, .* is float32.*one dtype"):
+        evaluate([operator(type, inputs, ["Y"])], {name: feeds[name] for name in inputs}, backend=backend)

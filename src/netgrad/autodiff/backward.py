@@ -278,4 +278,5 @@ def _overwritten_error(walk: Walk, lost: list[Lost], gradients: dict[str, Cotang
                      f"overwrote it.\nHistory of {name!r}:\n{forward.history(name, walk.line_of)}")
     more = f"\n... and {len(lost) - 10} more." if len(lost) > 10 else ""
     return OverwrittenError("\n".join(lines) + more + "\nGive the operator that overwrites it another output name, or "
-                            "let netgrad keep a copy: AddGradientOperators(ys, overwritten=\"save\").")
+                            "let netgrad keep a copy: AddGradientOperators(ys, overwritten=\"save\"), "
+                            "netgrad.backward(..., overwritten=\"save\"), or --overwritten save on the command line.")

@@ -11,7 +11,7 @@ from typing import Any
 from netgrad.autodiff import python_rules
 from netgrad.autodiff.accumulate import AUTO_SUM_TAG
 from netgrad.autodiff.backward import build
-from netgrad.autodiff.errors import GradientError, UnknownBlobError, describe
+from netgrad.autodiff.errors import GradientError, OverwrittenError, UnknownBlobError, describe
 from netgrad.autodiff.forward import Forward
 from netgrad.graph import registry
 from netgrad.graph.rules import Forbidden, NoGradient
@@ -74,7 +74,7 @@ def explain(net: Any, blob: Any, ys: Sequence[Any] | Mapping[Any, Any] | None = 
     name = str(blob)
     if name not in forward.current:
         raise UnknownBlobError(f"the blob {name!r} does not occur in the forward operators of this net")
-    targets = _targets(ops, start, forward, ys)
+    targets = _targets(ops, start, forward, ys, list(getattr(proto, "external_output", ())))
     return _Explainer(forward, targets, line_of).explain(name)
 
 
@@ -107,11 +107,11 @@ def _lines(net: Any) -> Any:
     return line_of
 
 
-def _targets(ops: Sequence[Any], start: int, forward: Forward, ys: Any) -> dict[str, int]:
+def _targets(ops: Sequence[Any], start: int, forward: Forward, ys: Any, outputs: list[str]) -> dict[str, int]:
     """The blobs that are differentiated, and their values."""
     if ys is None:
         names: Iterable[str] = [op.input[0] for op in ops[start:] if is_fill(op)]
-        names = list(names) or _losses(forward)
+        names = list(names) or _losses(forward, outputs)
     else:
         names = [str(y) for y in ([ys] if isinstance(ys, str) else ys)]
     for name in names:
@@ -120,8 +120,12 @@ def _targets(ops: Sequence[Any], start: int, forward: Forward, ys: Any) -> dict[
     return {name: forward.current[name] for name in names}
 
 
-def _losses(forward: Forward) -> list[str]:
-    """Outputs that nothing reads, of operators that have a gradient; all that nothing reads if there are none."""
+def _losses(forward: Forward, outputs: list[str]) -> list[str]:
+    """What a net seems to be made for: its declared outputs, else outputs that nothing reads of operators that have a
+    gradient, else all that nothing reads."""
+    declared = [name for name in outputs if name in forward.current]
+    if declared:
+        return declared
     last = [v for row in forward.outs for v in row if v in forward.unread]
     usable = [v for v in last if not isinstance(python_rules.find(forward.types[forward.producer[v]]),
                                                 (Forbidden, NoGradient, NoneType))]
@@ -140,6 +144,8 @@ class _Explainer:
         first = forward.versions(name)[0]
         of = ", ".join(map(repr, self.targets))
         path, ends = self._search(first, goals)
+        if path is None and "ZeroGradient" in forward.types and self._has_gradient(name):
+            return Explanation(name, HAS, ends=["ZeroGradient supplies zeros"])
         if path is None and not ends:
             return Explanation(name, UNCONNECTED, cure=f"no operator leads from it to {of}: check the names on the way "
                                "(a misspelt name makes a new blob), or differentiate something that depends on it")
@@ -150,11 +156,19 @@ class _Explainer:
         try:
             backward = build(forward.ops, list(self.targets), wrt=[name], line_of=self.line_of)
         except GradientError as error:
-            return Explanation(name, UNDEFINED, steps, [str(error)], self._cure(path))
+            cure = 'keep a copy (overwritten="save") or another name' if isinstance(error, OverwrittenError) else \
+                self._cure(path)
+            return Explanation(name, UNDEFINED, steps, [str(error)], cure)
         if name in backward.gradients:
             return Explanation(name, HAS, steps)
         return Explanation(name, ZERO, steps, ends or ["an operator on the path has no term for this input"],
                            "nothing, if that is meant; else replace the operators named")
+
+    def _has_gradient(self, name: str) -> bool:
+        try:
+            return name in build(self.forward.ops, list(self.targets), wrt=[name]).gradients
+        except GradientError:
+            return False
 
     def _search(self, first: int, goals: set[int]) -> tuple[list[int] | None, list[str]]:
         """A shortest path of operators from a value to a goal through which gradient may flow, and where others end."""
@@ -207,4 +221,4 @@ class _Explainer:
             if rule is None or isinstance(rule, Forbidden):
                 near = "" if registry.find(type) else f" or correct the type ({', '.join(registry.close_names(type))})"
                 return f"register a gradient for {type}, put StopGradient before it, or use another operator{near}"
-        return "as the message says"
+        return "say what is differentiated, where the message speaks of another output; else as the message says"

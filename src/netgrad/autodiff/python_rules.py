@@ -52,7 +52,7 @@ def find(type: str) -> Any:
 
 def why_none(type: str) -> str:
     """Why an operator type has no rule, and what to do."""
-    cure = f"register one with @core.GradientRegistry.RegisterGradient({type!r})"
+    cure = f"register one with @core.GradientRegistry.RegisterGradient({type!r}) or @netgrad.operator(gradient_of=...)"
     if registry.find(type) is not None:
         return f"the operator {type} has no gradient rule; stop the gradient before it (StopGradient) or {cure}"
     near = registry.close_names(type)

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from netgrad.autodiff.backward import build
+from netgrad.autodiff.backward import BackwardPass, build
 from netgrad.autodiff.errors import GradientError, describe
 from netgrad.autodiff.explanation import backward_start, is_fill, of_backward_pass
 from netgrad.autodiff.forward import Forward
@@ -94,7 +94,7 @@ def _differences(forward: list[Any], found: list[Any], start: int, ys: Any, wrt:
             build(forward, ys, wrt=wrt, share_results=options.get("share_results", True))
         except GradientError as error:
             return [Finding(-1, f"no backward pass of these forward operators can be right: {error}")]
-    return _Comparison(forward, found, wanted.operators(), start).run()
+    return _Comparison(forward, found, wanted, start).run()
 
 
 #: a value of a pass: ("forward", value), ("outside", name) or ("made", operator, output)
@@ -104,8 +104,10 @@ _Value = tuple[Any, ...]
 class _Comparison:
     """Lays the operators of a file beside the derived ones, each once, by what they compute."""
 
-    def __init__(self, forward: list[Any], found: list[Any], wanted: list[Any], start: int) -> None:
+    def __init__(self, forward: list[Any], found: list[Any], derived: BackwardPass, start: int) -> None:
         self.forward = Forward(forward)
+        self.gradients = derived.gradients
+        wanted = derived.operators()
         self.start = start
         self.found, self.found_keys, self.found_reads = found, [_key(op) for op in found], self._reads(found)
         self.wanted, self.wanted_keys, self.wanted_reads = wanted, [_key(op) for op in wanted], self._reads(wanted)
@@ -127,14 +129,14 @@ class _Comparison:
         matched = set(self.match.values())
         findings = []
         for index, op in enumerate(self.wanted):
-            if index not in matched:
-                findings.append(self._nearest(index, op))
+            if index not in matched and (finding := self._nearest(index, op)) is not None:
+                findings.append(finding)
         end = max([*self.match, *(k for k, op in enumerate(self.found) if of_backward_pass(op))], default=-1)
         findings += [Finding(self.start + position,
                              f"{describe(op, self.start + position)} is not part of the derivative")
                      for position, op in enumerate(self.found[:end + 1])  # what comes later is an update, say
                      if position not in self.match]
-        findings += self._overwrites()
+        findings += self._overwrites() + self._misnamed()
         return sorted(findings, key=lambda finding: finding.position)
 
     def _overwrites(self) -> list[Finding]:
@@ -147,6 +149,25 @@ class _Comparison:
                 if name != meant and (name in given or name in self.forward.current):
                     findings.append(Finding(self.start + position, f"{describe(op, self.start + position)} writes over "
                                             f"{name!r}, which is not the pass's own; derive the pass anew"))
+        return findings
+
+    def _misnamed(self) -> list[Finding]:
+        """Blobs called like the gradient of one blob (``<blob>_grad``) that hold that of another."""
+        holds = {name: (position, k) for position, op in enumerate(self.found) for k, name in enumerate(op.output)}
+        meant = {name: (index, k) for index, op in enumerate(self.wanted) for k, name in enumerate(op.output)}
+        owners: dict[tuple[int, int], list[str]] = {}
+        for blob, gradient in self.gradients.items():
+            if isinstance(gradient, str) and gradient in meant:
+                owners.setdefault(meant[gradient], []).append(blob)
+        findings = []
+        for name, (position, k) in holds.items():
+            index = self.match.get(position)
+            if index is None or not name.endswith("_grad") or self.wanted[index].output[k] == name:
+                continue
+            blob, of = name.removesuffix("_grad"), owners.get((index, k), [])
+            if of and blob in self.gradients and blob not in of:
+                findings.append(Finding(self.start + position, f"{name!r} holds the gradient of "
+                                        f"{' and '.join(map(repr, of))}, not that of {blob!r}"))
         return findings
 
     def _match_equal(self) -> None:
@@ -169,8 +190,11 @@ class _Comparison:
             histories.append(table.setdefault((key, *known), len(table)))
         return histories
 
-    def _nearest(self, index: int, op: Any) -> Finding:
-        """What stands in the file for a derived operator that has no equal there, and what it reads wrongly."""
+    def _nearest(self, index: int, op: Any) -> Finding | None:
+        """What stands in the file for a derived operator that has no equal there, and what it reads wrongly.
+
+        None where it only continues what is wrong already.
+        """
         best: tuple[int, int, list[str]] | None = None
         for position, key in enumerate(self.found_keys):
             if position in self.match or key != self.wanted_keys[index]:
@@ -183,6 +207,8 @@ class _Comparison:
                            "pass anew (netgrad backward)")
         _, position, wrong = best
         self.match[position] = index
+        if not wrong:
+            return None
         return Finding(self.start + position,
                        f"{describe(self.found[position], self.start + position)} reads {', '.join(map(repr, wrong))} "
                        "when it holds another value than the derivative needs: it was overwritten, or is the wrong "
@@ -201,9 +227,9 @@ class _Comparison:
                     meant.remove(value)
                 else:
                     wrong.append(name)
-            return wrong or list(names)
+            return wrong or (list(names) if meant else [])
         wrong = [name for name, got, want in zip(names, translated, meant) if got != want]
-        return wrong or list(names[len(meant):])
+        return wrong + list(names[len(meant):])
 
 
 def _key(op: Any) -> Any:

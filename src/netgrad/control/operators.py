@@ -11,8 +11,8 @@ from typing import Any
 
 from netgrad.graph.blob import BlobReference
 from netgrad.graph.net import Net
-from netgrad.graph.operator import DataType
 from netgrad.graph.ssa import get_ssa, get_undefined_blobs
+from netgrad.proto import caffe2_pb2
 
 
 def get_external_blob_names(net: Net, lexical_scope: Collection[str]) -> tuple[set[str], set[str]]:
@@ -117,7 +117,7 @@ def add_while_op(while_net: Net, cond_blob: Any, lexical_scope: Collection[str],
         inputs += [blob for blob in condition.inputs if str(blob) not in reads]
         outputs += [blob for blob in condition.outputs if str(blob) not in writes]
         if name not in lexical_scope:
-            while_net.ConstantFill([], cond_blob, dtype=DataType.BOOL, value=False)
+            while_net.ConstantFill([], cond_blob, dtype=caffe2_pb2.TensorProto.BOOL, value=False)
     for scope in scopes:
         while_net.CreateScope([], [scope])
     while_net.While(inputs, outputs, **arguments)

@@ -10,8 +10,8 @@ from typing import Any
 
 from netgrad.graph.blob import BlobReference
 from netgrad.graph.net import Net
-from netgrad.graph.operator import DataType
 from netgrad.graph.plan import ExecutionStep, scoped_execution_step
+from netgrad.proto import caffe2_pb2
 
 #: a boolean blob, or a net that makes one
 Condition = Any
@@ -77,7 +77,7 @@ def BoolNet(*blobs_with_bool_value: Any) -> Net:
     """A net that sets boolean blobs: ``BoolNet((a, True), (b, False))``, or a list of such pairs."""
     net = Net("bool_net")
     for blob, value in _as_list(blobs_with_bool_value):
-        net.AddExternalOutput(net.ConstantFill([], [blob], shape=[], value=value, dtype=DataType.BOOL))
+        net.AddExternalOutput(net.ConstantFill([], [blob], shape=[], value=value, dtype=caffe2_pb2.TensorProto.BOOL))
     return net
 
 

@@ -54,6 +54,14 @@ def require_size(name: str, x: Any, size: int, why: str = "") -> None:
         raise ShapeError(f"{name} has shape {tuple(x.shape)}, expected {size} elements{why}")
 
 
+def require_one_dtype(**tensors: Any) -> None:
+    """Refuses tensors of several dtypes; backends would promote, or refuse, each in its own way."""
+    dtypes = {name: str(x.dtype).removeprefix("torch.") for name, x in tensors.items() if x is not None}
+    if len(set(dtypes.values())) > 1:
+        found = ", ".join(f"{name} is {dtype}" for name, dtype in dtypes.items())
+        raise ValueError(f"{found}; they must have one dtype: feed them so, or put Cast between")
+
+
 def require_rank(name: str, x: Any, rank: int) -> None:
     """Raises `ShapeError` unless ``x`` has this many dimensions."""
     if x.ndim != rank:

@@ -10,7 +10,7 @@ from netgrad.graph.declaration import In, Operator, Out, between
 from netgrad.graph.example import Example
 from netgrad.graph.rules import Rule, emits, not_implemented
 from netgrad.graph.shapes import UNKNOWN, ShapeError, TensorType, broadcast_dims
-from netgrad.ops._arrays import canonical_axis, require_rank, require_shape, require_size, rows
+from netgrad.ops._arrays import canonical_axis, require_one_dtype, require_rank, require_shape, require_size, rows
 from netgrad.ops._rows import check_indices
 from netgrad.ops._second import of_affine
 
@@ -45,6 +45,7 @@ class MatMul(Operator):
 
     def kernel(xp: Any, A: Any, B: Any, like: Any = None, *,
                axis_a: int, axis_b: int, trans_a: bool, trans_b: bool) -> Any:
+        require_one_dtype(A=A, B=B)
         left = rows(xp, A, canonical_axis(axis_a, len(A.shape)))
         right = rows(xp, B, canonical_axis(axis_b, len(B.shape)))
         if like is not None and left.shape[not trans_a] != right.shape[trans_b]:
@@ -275,6 +276,7 @@ def _fc_matrices(xp: Any, X: Any, W: Any, axis: int, axis_w: int, transposed: bo
 
 
 def fully_connected(xp: Any, X: Any, W: Any, b: Any, axis: int, axis_w: int, transposed: bool) -> Any:
+    require_one_dtype(X=X, W=W, b=b)
     flat, weights = _fc_matrices(xp, X, W, axis, axis_w, transposed)
     columns = weights.shape[1 if transposed else 0]
     require_shape("b", b, (columns,), f", as W of shape {tuple(W.shape)} makes {columns} columns")

@@ -14,7 +14,7 @@ from netgrad.runtime.backends.torch import override
 def _layer(xp: Any, X: Tensor, W: Tensor, b: Tensor, axis: int, axis_w: int, transposed: bool) -> Tensor:
     weights = W if transposed else W.t() if W.ndim == 2 else W
     plain = X.ndim == W.ndim == 2 and axis == axis_w == 1
-    if plain and X.shape[1] == weights.shape[0] and b.shape == weights.shape[1:]:
+    if plain and X.dtype == W.dtype == b.dtype and X.shape[1] == weights.shape[0] and b.shape == weights.shape[1:]:
         return torch.addmm(b, X, weights)
     return fully_connected(xp, X, W, b, axis, axis_w, transposed)
 
