@@ -103,5 +103,5 @@ def test_a_tensor_train_is_a_layer_with_the_contracted_weight(batch: int, backen
 @pytest.mark.parametrize(("type", "inputs"), [("FC", ["X", "W", "b"]), ("MatMul", ["X", "W"])])
 def test_operands_of_several_dtypes_are_refused_alike(type: str, inputs: list[str], backend: str) -> None:
     feeds = {"X": np.ones((2, 2)), "W": np.ones((2, 2), np.float32), "b": np.ones(2, np.float32)}
-    with pytest.raises(OperatorError, match="is float64, .* is float32.*one dtype"):
+    with pytest.raises(OperatorError, match=r"is float64, .* is float32.*one dtype"):
         evaluate([operator(type, inputs, ["Y"])], {name: feeds[name] for name in inputs}, backend=backend)
