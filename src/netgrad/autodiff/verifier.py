@@ -193,7 +193,9 @@ class Verifier:
         if emitted.types[position] in control.TYPES:  # its nets read while they write
             return operand not in emitted.inputs[position] and operand not in emitted.outputs[position]
         declaration = registry.find(emitted.types[position])
-        if declaration is None or position in self._sums:
+        if position in self._sums:
+            return emitted.inputs[position].count(operand) < 2  # in place on its first operand alone
+        if declaration is None:
             return True
         return all(declaration.may_be_inplace(k, output)
                    for k, value in enumerate(emitted.inputs[position]) if value == operand)
