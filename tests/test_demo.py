@@ -42,7 +42,7 @@ def test_it_learns_and_a_new_process_predicts_what_it_predicted(short):
     with np.load(folder / "predictions.npz", allow_pickle=False) as found, \
             np.load(folder / "held_out.npz", allow_pickle=False) as held_out:
         assert found["process"] != os.getpid()
-        right = found["probability"].argmax(axis=1) == held_out["labels"]
+        right = found["probability"].argmax(axis=1) == held_out["label"]
     assert len(right) == 360 and right.mean() == pytest.approx(outcome.accuracy)
     assert f"{right.sum()} of 360" in said
 
@@ -101,7 +101,22 @@ def test_control_c_ends_it_without_a_traceback(tmp_path):
         demo.send_signal(signal.SIGINT)
         said, complained = demo.communicate(timeout=60)
     assert demo.returncode == 130
-    assert "Stopped." in said and "Traceback" not in complained
+    assert "Stopped. Nothing was written yet" in said and "Traceback" not in complained
+    assert not list(tmp_path.iterdir())
+
+
+@needs_packages
+def test_control_c_while_it_saves_says_where_the_files_are(monkeypatch, tmp_path):
+    def interrupt(*arguments):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(netgrad.demo.artifacts, "save_curve", interrupt)
+    said = io.StringIO()
+    with pytest.raises(SystemExit) as stopped:
+        netgrad.demo.run(tmp_path, backend="numpy", epochs=1, console=Console(file=said, width=500))
+    assert stopped.value.code == 130
+    assert f"What was written so far stays in {tmp_path}" in said.getvalue()
+    assert (tmp_path / "predict_net.pb").exists()
 
 
 def test_missing_packages_are_named_with_the_cure(monkeypatch, tmp_path):

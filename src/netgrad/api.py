@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -13,8 +14,8 @@ from netgrad.runtime import workspace as _workspace
 if TYPE_CHECKING:
     import numpy as np
 
-    from netgrad.autodiff.gradient_map import GradientMap
     from netgrad.autodiff.explanation import Explanation
+    from netgrad.autodiff.gradient_map import GradientMap
     from netgrad.autodiff.verification import Finding
     from netgrad.tools.checking import Problem
 
@@ -53,16 +54,33 @@ def backward(net: Net, of: Any, wrt: Any = None, *, overwritten: str = "error") 
 
     Returns:
         A mapping from blob to its gradient's blob (for the rows of a table that were read: to a pair ``indices``,
-        ``values``). Blobs without a gradient are not in it; asking for one says why.
+        ``values``). Blobs without a gradient are not in it; asking for one says why, and a `UserWarning` names those
+        of ``wrt``.
 
     Raises:
         GradientError: there is no such derivative; the message names the operators and what would mend it. Among its
             subclasses are `MissingRuleError`, `OverwrittenError` and `UnknownBlobError` (`netgrad.autodiff.errors`).
     """
     ys = dict(of) if isinstance(of, Mapping) else _several(of)
-    gradients: GradientMap = net.AddGradientOperators(ys, wrt=None if wrt is None else _several(wrt),
-                                                      overwritten=overwritten)
+    wanted = None if wrt is None else _several(wrt)
+    gradients: GradientMap = net.AddGradientOperators(ys, wrt=wanted, overwritten=overwritten)
+    for blob in wanted or ():
+        if blob not in gradients:
+            warnings.warn(why_no_gradient(gradients, blob).splitlines()[0], stacklevel=2)
     return gradients
+
+
+def why_no_gradient(gradients: GradientMap, blob: Any) -> str:
+    """Why a blob is not among these gradients: a line, and, where more is known, lines that explain it."""
+    from netgrad.autodiff.errors import NoGradientError, UnknownBlobError
+
+    try:
+        gradients[blob]
+    except UnknownBlobError:  # a blob of a pass that was differentiated in its turn, which `explain` does not look at
+        return f"{str(blob)!r} has no gradient"
+    except NoGradientError as error:
+        return str(error)
+    raise ValueError(f"{str(blob)!r} has a gradient")
 
 
 def explain(net: Any, blob: Any, of: Any = None) -> Explanation:

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from netgrad.cli import run as run_command
 from netgrad.proto import caffe2_pb2, metanet_pb2, read_net, write_net
 from netgrad.tools.checking import check
 
-COMMANDS = ["show", "check", "verify", "backward", "explain", "run", "profile", "demo", "ops"]
+COMMANDS = ["show", "check", "verify", "draw", "backward", "explain", "run", "profile", "demo", "ops"]
 
 
 @pytest.fixture(autouse=True)
@@ -106,6 +107,13 @@ def test_files_are_read_in_either_form(command, line, suffix):
     assert command("show", "copy" + suffix)[1] == command("show", line)[1]
 
 
+def test_draw_writes_a_picture(command, line):
+    assert command("draw", line, "-o", "net.svg", "--title", "A line") == (
+        0, "net.svg: 3 operators of line.pbtxt\n", "")
+    words = list(ElementTree.parse("net.svg").getroot().itertext())
+    assert {"A line", "FC", "AveragedLoss", "target"} <= set(words)
+
+
 # differentiating
 
 
@@ -136,11 +144,27 @@ def test_backward_takes_given_gradients(command, line):
     assert "dy" in out.split("Sum(")[1].split(")")[0]
 
 
+def test_backward_says_which_wanted_blobs_have_no_gradient(command, line):
+    unread = caffe2_pb2.OperatorDef(type="Copy", input=["w"], output=["label"])
+    net = read_net(line)
+    net.op.append(unread)
+    write_net(net, "aside.pb")
+    status, out, err = command("backward", "aside.pb", "--of", "loss", "--wrt", "label", "-o", "train.pb")
+    assert (status, out) == (1, "") and not os.path.exists("train.pb")
+    assert err.startswith("'label' has no gradient: 'label' is not connected") and "what to do" in err
+    status, out, err = command("backward", "aside.pb", "--of", "loss", "--wrt", "label", "--wrt", "w")
+    assert status == 0
+    assert out.splitlines()[-2:] == ["gradients:", "  w: w_grad"]
+    assert err.startswith("'label' has no gradient")
+    with pytest.warns(UserWarning, match="^'label' has no gradient: 'label' is not connected[^\n]*$"):
+        netgrad.backward(netgrad.load("aside.pb"), "loss", wrt="label")
+
+
 def test_backward_refuses_or_saves_overwritten_values(command, overwritten):
     status, out, err = command("backward", overwritten, "--of", "z")
     assert (status, out) == (1, "")
     assert err.count("\n") == 1
-    assert "overwrote it" in err and "overwritten=\"save\"" in err
+    assert "overwrote it" in err and "--overwritten save" in err and "save\"" not in err
     assert not os.path.exists("saved.pb")
     status, out, _ = command("backward", overwritten, "--of", "z", "--overwritten", "save", "-o", "saved.pb")
     assert status == 0
@@ -210,6 +234,19 @@ def test_check_notes_are_no_problems(command, line):
     assert command("check", line) == (0, "line.pbtxt: 3 operators, no problems\n", "")
 
 
+def test_check_notes_arguments_that_an_operator_does_not_have(command):
+    leaky = operator("LeakyRelu", ["x"], ["y"])
+    leaky.arg.add(name="alhpa", f=0.5)
+    plain = operator("Relu", ["y"], ["z"])
+    plain.arg.add(name="alhpa", f=0.5)
+    plain.arg.add(name="order", s=b"NCHW")
+    write_net(net_of(leaky, plain, inputs=["x"]), "argument.pb")
+    assert command("check", "argument.pb") == (0, (
+        "note: operator 0, LeakyRelu: there is no argument 'alhpa', which has no effect; did you mean 'alpha'?\n"
+        "note: operator 1, Relu: there is no argument 'alhpa', which has no effect; it has none at all\n"
+        "argument.pb: 2 operators, no problems\n"), "")
+
+
 def test_check_of_a_blob_lists_every_missing_rule(command):
     net = net_of(
         operator("ArgMax", ["x"], ["a"]), operator("Cast", ["a"], ["c"], to=1), operator("Ceil", ["c"], ["d"]),
@@ -261,6 +298,34 @@ def test_run_fetches_the_external_outputs_and_runs_init_nets(command, line):
     assert float(number) == pytest.approx(loss, rel=1e-5)
 
 
+def test_run_feeds_the_arrays_of_an_archive_by_name(command, line):
+    values, feeds = feed_files()
+    np.savez("all.npz", unread=np.zeros(1), **values)
+    status, out, err = command("run", line, "--feed", "all.npz")
+    assert (status, err) == (0, "")
+    assert out == command("run", line, *feeds)[1]
+    status, _, err = command("run", line, "--feed", "x=all.npz")
+    assert status == 1 and "--feed all.npz feeds each by its name" in err
+    assert command("run", line, "--feed", "none.npz")[2] == "netgrad: none.npz: No such file or directory\n"
+
+
+def test_run_warns_of_feeds_that_nobody_reads(command, line):
+    _, feeds = feed_files()
+    status, _, err = command("run", line, *feeds, "--feed", "tagret=x.npy")
+    assert (status, err) == (
+        0, "warning: --feed tagret=x.npy: no operator reads 'tagret'; did you mean 'target'?\n")
+    assert command("run", line, *feeds, "--feed", "aside=x.npy", "--fetch", "aside")[2] == ""
+    np.savez("other.npz", q=np.zeros(1))
+    assert "no operator reads 'q'; there is 'b', " in command("run", line, *feeds, "--feed", "other.npz")[2]
+
+
+def test_run_says_what_there_is_to_fetch(command, line):
+    _, feeds = feed_files()
+    assert command("run", line, *feeds, "--fetch", "distence") == (
+        1, "", "netgrad: there is no blob 'distence' to fetch; did you mean 'distance'?\n")
+    assert "there is 'b', 'distance', 'loss', " in command("run", line, *feeds, "--fetch", "nosuch")[2]
+
+
 def test_run_draws_the_same_numbers_for_a_seed(command):
     write_net(net_of(operator("GaussianFill", [], ["r"], shape=[3]), outputs=["r"]), "random.pb")
     first, again, other = (command("run", "random.pb", "--seed", seed)[1] for seed in (1, 1, 2))
@@ -274,12 +339,36 @@ def test_run_executes_no_pickles(command, line):
     assert err.startswith("netgrad: x.npy: expected an array in NumPy's .npy format")
 
 
+def test_run_knows_files_that_are_not_numpys(command, line):
+    with open("photo.jpg", "wb") as file:
+        file.write(b"\xff\xd8\xff\xe0\x00\x10JFIF")
+    status, out, err = command("run", line, "--feed", "x=photo.jpg")
+    assert (status, out) == (1, "")
+    assert err.startswith("netgrad: photo.jpg: not a NumPy file") and err.count("\n") == 1
+
+
 def test_demo_runs_and_leaves_its_files(command):
     status, out, err = command("demo", "--epochs", 1, "-o", "there", "--backend", "numpy")
     assert (status, err) == (0, "")
     assert "\x1b" not in out and "FCGradient(" in out
     assert {"train_net.pb", "net.svg", "training_curve.png"} <= set(os.listdir("there"))
     assert command("verify", "there/train_net.pb")[0] == 0
+    advised = out.splitlines()[-1].split()
+    assert advised[:2] == ["netgrad", "run"]
+    status, out, err = command(*advised[1:], "--backend", "numpy")
+    assert (status, err) == (0, "")
+    assert out.startswith("probability: float32 360 x 10\n")
+
+
+@pytest.mark.parametrize("arguments", [["run", "line.pbtxt"], ["demo"]])
+def test_a_backend_that_is_missing_is_named_with_the_cure(command, line, arguments, monkeypatch):
+    from netgrad.runtime import backends
+
+    monkeypatch.setattr(backends, "available", lambda: ("numpy",))
+    monkeypatch.setattr(backends, "_loaded", {})
+    status, out, err = command(*arguments, "--backend", "torch")
+    assert (status, out, err) == (1, "", "netgrad: backend 'torch' is not installed; `pip install netgrad[torch]`\n")
+    assert not os.path.exists("demo-output")
 
 
 # the catalogue
@@ -308,7 +397,34 @@ def test_every_operator_can_be_documented(command):
         assert any(text.startswith("gradient:") for text in sheet), declaration.type
 
 
+def test_ops_suggests_names_in_the_right_case(command):
+    assert "did you mean FC" in command("ops", "fc")[2]
+    assert "did you mean LSTMUnit" in command("ops", "lstmunit")[2]
+
+
 # misuse
+
+
+def test_the_bare_command_prints_its_help(command):
+    status, out, err = command()
+    assert (status, err) == (0, "")
+    assert out == command("--help")[1] and len(out.splitlines()) > 20
+
+
+def test_advice_is_for_the_command_line(command, line):
+    os.rename(line, "line.pb")
+    err = command("show", "line.pb")[2]
+    assert "found text; give it a name that ends in .pbtxt" in err and "text=" not in err
+    write_net(caffe2_pb2.PlanDef(name="plan", network=[caffe2_pb2.NetDef(name="n")],
+                                 execution_step=[caffe2_pb2.ExecutionStep(name="s", network=["n"])]), "plan.pb")
+    err = command("check", "plan.pb")[2]
+    assert "found a PlanDef; `netgrad show` shows it" in err and "cls=" not in err
+
+
+def test_a_missing_folder_is_named(command, line):
+    missing = os.path.realpath("nowhere")
+    for arguments in (["backward", line, "--of", "loss", "-o", "nowhere/a.pb"], ["draw", line, "-o", "nowhere/a.svg"]):
+        assert command(*arguments) == (1, "", f"netgrad: {missing}: No such file or directory\n")
 
 
 @pytest.mark.parametrize("arguments, status, words", [

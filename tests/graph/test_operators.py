@@ -133,7 +133,7 @@ def problems(*args, **arguments):
     (["x"], ["y", "z"], {"must": 1}, ["it has 2 outputs, expected 1 (Y)"]),
     (["x", "w"], ["w"], {"must": 1}, ["output 0 may not overwrite input 1, 'w'; give the output another name"]),
     (["x"], ["y"], {}, ["argument 'must' (a number) is missing"]),
-    (["x"], ["y"], {"must": "a"}, ["argument 'must' should be a number, but holds s"]),
+    (["x"], ["y"], {"must": "a"}, ["argument 'must' should be a number, but holds a string"]),
 ])
 def test_problems_of_an_operator(inputs, outputs, arguments, expected):
     assert problems("GraphTestOp", inputs, outputs, **arguments) == expected

@@ -13,6 +13,15 @@ from typing import NoReturn
 
 import click
 
+#: What errors advise a program to do, and what that is at the command line.
+_ADVICE = {
+    "read it as text (text=True, or a name that ends in .pbtxt)": "give it a name that ends in .pbtxt",
+    "read it as such (text=False, or a name that ends in .pb)": "give it a name that ends in .pb",
+    "read it as one (cls=PlanDef)": "`netgrad show` shows it",
+    "read it as one (cls=MetaNetDef)": "`netgrad show` shows it",
+    'overwritten="save"': "--overwritten save",
+}
+
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Runs the command; always ends in SystemExit."""
@@ -47,6 +56,8 @@ def describe(error: Exception) -> str:
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
     text = _one_line(str(error))
+    for advice, option in _ADVICE.items():
+        text = text.replace(advice, option)
     if isinstance(error, (ValueError, RuntimeError, ImportError)):
         return text or type(error).__name__
     return f"{type(error).__name__}: {text} (--debug shows where)"

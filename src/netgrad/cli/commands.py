@@ -14,6 +14,7 @@ _MODULES = {
     "show": "reading",
     "check": "reading",
     "verify": "reading",
+    "draw": "reading",
     "backward": "differentiating",
     "explain": "differentiating",
     "run": "running",
@@ -35,10 +36,12 @@ class _Commands(click.Group):
         return command
 
 
-@click.command(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.command(cls=_Commands, invoke_without_command=True,
+               context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(__version__, prog_name="netgrad", message="%(prog)s %(version)s")
 @click.option("--debug", is_flag=True, help="Show where an error comes from.")
-def netgrad(debug: bool) -> None:
+@click.pass_context
+def netgrad(ctx: click.Context, debug: bool) -> None:
     """Nets of operators on named blobs, and their backward passes.
 
     FILE is a net in Caffe2's protobuf format, binary (.pb) or text (.pbtxt, .prototxt).
@@ -51,6 +54,8 @@ def netgrad(debug: bool) -> None:
       netgrad run predict.pb --init init.pb --feed data=images.npy --fetch softmax
       netgrad demo
     """
+    if ctx.invoked_subcommand is None:
+        click.echo(ctx.get_help())
 
 
 file_argument = click.argument("file", type=click.Path())

@@ -18,10 +18,13 @@ from netgrad.tools import console
               help="When a value that is needed was overwritten: refuse, or have it copied before.")
 @click.option("-o", "--output", metavar="OUT", type=click.Path(),
               help="Write the net with its backward pass to this file.")
-def backward(file: str, of: tuple[str, ...], wrt: tuple[str, ...], overwritten: str, output: str | None) -> None:
+@click.pass_context
+def backward(ctx: click.Context, file: str, of: tuple[str, ...], wrt: tuple[str, ...], overwritten: str,
+             output: str | None) -> None:
     """Differentiate a net: append the operators of its backward pass.
 
-    Without -o, the new operators and the gradients' names are printed.
+    Without -o, the new operators and the gradients' names are printed. For a --wrt blob that has no gradient it is said
+    why; if none of them has one, nothing is printed or written, and the exit status is 1.
 
     \b
     Examples:
@@ -29,11 +32,17 @@ def backward(file: str, of: tuple[str, ...], wrt: tuple[str, ...], overwritten: 
       netgrad backward net.pb --of loss --wrt fc_w --wrt fc_b -o train.pb
       netgrad backward net.pb --of y=dy --overwritten save -o train.pbtxt
     """
+    from netgrad.api import why_no_gradient
     from netgrad.graph.net import Net
 
     proto = read_net(file)
     net = Net(proto)
     gradients = net.AddGradientOperators(targets(proto, of), wrt=list(wrt) or None, overwritten=overwritten)
+    without = [blob for blob in wrt if blob not in gradients]
+    for blob in without:
+        click.echo(why_no_gradient(gradients, blob), err=True)
+    if wrt and len(without) == len(wrt):
+        ctx.exit(1)
     whole = net.Proto()
     whole.name = proto.name
     n_old, n_new = len(proto.op), len(whole.op)

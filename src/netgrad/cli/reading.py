@@ -1,4 +1,4 @@
-"""`netgrad show`, `check` and `verify`: what a file holds, and what is wrong with it."""
+"""`netgrad show`, `draw`, `check` and `verify`: what a file holds, and what is wrong with it."""
 
 from __future__ import annotations
 
@@ -60,14 +60,36 @@ def _steps(step: Any, depth: int = 1) -> Iterator[str]:
 
 @click.command()
 @file_argument
+@click.option("-o", "--output", metavar="OUT.svg", required=True, type=click.Path(), help="Where the picture goes.")
+@click.option("--title", help="What stands above the picture; by default the net's name.")
+def draw(file: str, output: str, title: str | None) -> None:
+    """Draw a net as an SVG picture.
+
+    Forward pass, backward pass and updates stand side by side. Any browser shows it; pointing at a blob or operator
+    there shows more of it.
+
+    \b
+    Examples:
+      netgrad draw net.pb -o net.svg
+      netgrad draw train.pbtxt -o train.svg --title "one step of training"
+    """
+    from netgrad.tools.drawing import save_drawing
+
+    net = read_net(file)
+    save_drawing(net, output, title=title)
+    click.echo(f"{output}: {count(len(net.op), 'operator')} of {file}")
+
+
+@click.command()
+@file_argument
 @of_option(help="Check as well that this can be differentiated. May be repeated.")
 @click.pass_context
 def check(ctx: click.Context, file: str, of: tuple[str, ...]) -> None:
     """Find everything that is wrong with a net, at once.
 
     Operators that break their declarations, blobs that are read or promised and never made, and, with --of, what stands
-    in the derivative's way. Notes are no mistakes: operators without a gradient or without a kernel. Nothing is run.
-    The exit status is 1 if there are problems.
+    in the derivative's way. Notes do not stop a net: arguments that an operator does not have, operators without a
+    gradient or without a kernel. Nothing is run. The exit status is 1 if there are problems.
 
     \b
     Examples:

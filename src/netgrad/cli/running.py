@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
+from zipfile import BadZipFile
 
 import click
 
@@ -14,11 +16,16 @@ from netgrad.proto import read_net, replace_file
 if TYPE_CHECKING:
     from netgrad.api import Workspace
 
+#: how files of numpy.save and numpy.savez begin (the last: an archive of nothing)
+_NUMPY_FILES = (b"\x93NUMPY", b"PK\x03\x04", b"PK\x05\x06")
+_MOST_NAMES = 20
+
 backend_option = click.option("--backend", type=click.Choice(["numpy", "torch"]),
                               help="What computes; by default torch if it is installed.")
 
-feed_option = click.option("--feed", "feeds", metavar="NAME=FILE.npy", multiple=True,
-                           help="Set a blob before the run. May be repeated.")
+feed_option = click.option("--feed", "feeds", metavar="NAME=FILE.npy|FILE.npz", multiple=True,
+                           help="Set a blob before the run, or, from an .npz file, one for each of its arrays, by "
+                           "their names. May be repeated.")
 init_option = click.option("--init", metavar="INITNET", type=click.Path(), multiple=True,
                            help="A net that is run first (and fills parameters). May be repeated.")
 seed_option = click.option("--seed", type=int, help="Make random numbers a function of this number.")
@@ -42,6 +49,7 @@ def run(file: str, feeds: tuple[str, ...], fetches: tuple[str, ...], init: tuple
     \b
     Examples:
       netgrad run net.pbtxt --feed x=x.npy --fetch y
+      netgrad run predict.pb --feed parameters.npz --feed data=images.npy
       netgrad run predict.pb --init init.pb --feed data=images.npy --fetch softmax -o softmax.npy
     """
     import numpy as np
@@ -53,8 +61,11 @@ def run(file: str, feeds: tuple[str, ...], fetches: tuple[str, ...], init: tuple
     if output and output.endswith(".npy") and len(wanted) != 1:
         raise click.BadParameter(f"a .npy file holds one blob, and {len(wanted)} are fetched; name a .npz file",
                                  param_hint="--output")
-    workspace = _filled(backend, seed, init, feeds)
+    workspace = _filled(net, backend, seed, init, feeds, wanted)
     workspace.run(net, times)
+    for name in wanted:
+        if name not in workspace:
+            raise ValueError(f"there is no blob {name!r} to fetch; {_instead(name, workspace.names())}")
     values = {name: workspace.fetch(name) for name in wanted}
     if output:
         arrays = {name: _plain(value) for name, value in values.items()}
@@ -123,7 +134,8 @@ def profile(file: str, feeds: tuple[str, ...], init: tuple[str, ...], runs: int,
     """
     from netgrad.tools.profile import profile
 
-    found = profile(read_net(file), _filled(backend, seed, init, feeds), runs, warmup)
+    net = read_net(file)
+    found = profile(net, _filled(net, backend, seed, init, feeds), runs, warmup)
     if as_json:
         found.save(as_json)
     if trace:
@@ -131,8 +143,9 @@ def profile(file: str, feeds: tuple[str, ...], init: tuple[str, ...], runs: int,
     click.echo(found.text(by, rows))
 
 
-def _filled(backend: str | None, seed: int | None, init: Sequence[str], feeds: Sequence[str]) -> Workspace:
-    """A workspace in which the init nets ran and the feeds are."""
+def _filled(net: Any, backend: str | None, seed: int | None, init: Sequence[str], feeds: Sequence[str],
+            wanted: Sequence[str] = ()) -> Workspace:
+    """A workspace in which the init nets ran and the feeds are; a feed that nobody reads or wants is warned of."""
     import netgrad
 
     workspace = netgrad.Workspace(backend=backend)
@@ -140,25 +153,65 @@ def _filled(backend: str | None, seed: int | None, init: Sequence[str], feeds: S
         netgrad.seed(seed)
     for path in init:
         workspace.run(read_net(path))
+    read = _read_by(net)
     for feed in feeds:
-        name, _, path = feed.partition("=")
-        if not name or not path:
-            raise click.BadParameter(f"expected NAME=FILE.npy, found {feed!r}", param_hint="--feed")
-        workspace.feed({name: _load(path)})
+        values = _values(feed)
+        workspace.feed(values)
+        if read.isdisjoint(values) and not set(wanted) & set(values):
+            names = ", ".join(map(repr, values)) or "nothing"
+            instead = _instead(next(iter(values), ""), sorted(read))
+            click.echo(f"warning: --feed {feed}: no operator reads {names}; {instead}", err=True)
     return workspace
 
 
-def _load(path: str) -> Any:
-    """The array in a .npy file. Nothing in it is executed."""
+def _values(feed: str) -> dict[str, Any]:
+    """What one ``--feed`` holds, by name. Nothing in the files is executed."""
     import numpy as np
 
+    name, given, path = feed.partition("=")
+    if not given and feed.endswith(".npz"):
+        path = feed
+    elif not name or not path:
+        raise click.BadParameter(f"expected NAME=FILE.npy, or FILE.npz, found {feed!r}", param_hint="--feed")
+    with open(path, "rb") as file:
+        if not file.read(6).startswith(_NUMPY_FILES):
+            raise ValueError(f"{path}: not a NumPy file (.npy, .npz); write one with numpy.save or numpy.savez")
     try:
-        array = np.load(path, allow_pickle=False)
-    except (ValueError, EOFError) as error:
+        found = np.load(path, allow_pickle=False)
+        if isinstance(found, np.ndarray):
+            arrays = {name: found}
+        else:
+            with found:
+                arrays = {key: found[key] for key in found.files}
+    except (ValueError, EOFError, BadZipFile) as error:
         raise ValueError(f"{path}: expected an array in NumPy's .npy format, found something else ({error})") from None
-    if not isinstance(array, np.ndarray):
-        raise ValueError(f"{path}: expected one array (.npy), found an archive of several (.npz); save them one by one")
-    return array
+    if given and not isinstance(found, np.ndarray):
+        raise ValueError(f"{path}: expected one array (.npy), found an archive of several ({', '.join(arrays)}); "
+                         f"--feed {path} feeds each by its name")
+    if not given and isinstance(found, np.ndarray):
+        raise ValueError(f"{path}: expected an archive (.npz), found one array (.npy); "
+                         f"--feed NAME={path} names its blob")
+    return arrays
+
+
+def _read_by(net: Any) -> set[str]:
+    """The blobs that the operators of a net read, also those of nets within it."""
+    read: set[str] = set()
+    for op in net.op:
+        read.update(op.input)
+        for argument in op.arg:
+            for inner in (*argument.nets, *([argument.n] if argument.HasField("n") else [])):
+                read |= _read_by(inner)
+    return read
+
+
+def _instead(name: str, names: Sequence[str]) -> str:
+    """Which of these names somebody may have meant."""
+    near = get_close_matches(name, names, n=3)
+    if near:
+        return f"did you mean {' or '.join(map(repr, near))}?"
+    shown = ", ".join(map(repr, names[:_MOST_NAMES])) + (", ..." if len(names) > _MOST_NAMES else "")
+    return f"there is {shown or 'none'}"
 
 
 def _plain(value: Any) -> Any:

@@ -33,12 +33,13 @@ def save_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
 
 
 def save_held_out(folder: Path, digits: Digits) -> None:
-    save_arrays(folder / HELD_OUT, {"images": digits.images, "labels": digits.labels})
+    """The arrays are called like the blobs of the nets."""
+    save_arrays(folder / HELD_OUT, {"image": digits.images, "label": digits.labels})
 
 
 def read_held_out(folder: Path) -> Digits:
     with np.load(folder / HELD_OUT, allow_pickle=False) as arrays:
-        return Digits(arrays["images"], arrays["labels"])
+        return Digits(arrays["image"], arrays["label"])
 
 
 def save_history(path: Path, history: Sequence[Progress]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 import sys
 import time
@@ -62,17 +63,28 @@ def run(
 
     Raises:
         MissingPackageError: scikit-learn or matplotlib is not installed.
+        BackendError: the backend is not installed.
         DemoError: the process that loads and predicts failed, or predicted something else.
         SystemExit: Ctrl-C was pressed (status 130).
     """
     console = console or Console()
     digits.require_packages()
+    name = backends.get(backend).name
+    folder = Path(output_dir)
+    before = _contents(folder)
     try:
-        with _one_thread(backend or backends.default_name()):
-            return _run(Path(output_dir), backend or backends.default_name(), epochs, seed, console)
+        with _one_thread(name):
+            return _run(folder, name, epochs, seed, console)
     except KeyboardInterrupt:
-        console.print("\n[bold]Stopped.[/] What was written so far stays in", str(output_dir))
+        written = _contents(folder) != before
+        console.print("\n[bold]Stopped.[/]",
+                      f"What was written so far stays in {folder}" if written else "Nothing was written yet")
         raise SystemExit(INTERRUPTED) from None
+
+
+def _contents(folder: Path) -> set[tuple[str, int]]:
+    """The files of a folder, and when each was written."""
+    return {(path.name, path.stat().st_mtime_ns) for path in folder.iterdir()} if folder.is_dir() else set()
 
 
 @contextmanager
@@ -225,3 +237,7 @@ def _list_files(console: Console, folder: Path, files: dict[str, str]) -> None:
         table.add_row(f"  {name}", f"{(folder / name).stat().st_size:,}", Text(what, "bright_black"))
     table.columns[1].justify = "right"
     console.print(table)
+    net, parameters, held_out = (shlex.quote(str(folder / name)) for name in (
+        artifacts.PREDICT_NET, artifacts.PARAMETERS, artifacts.HELD_OUT))
+    console.print("\nThe trained net at the command line:")
+    console.print(Text(f"  netgrad run {net} --feed {parameters} --feed {held_out}"), soft_wrap=True)

@@ -58,8 +58,16 @@ class Arg:
         raise NotImplementedError
 
 
+_FIELD_KINDS = {
+    "f": "a number", "i": "an integer", "s": "a string", "t": "a tensor", "n": "a net",
+    "floats": "a list of numbers", "ints": "a list of integers", "strings": "a list of strings",
+    "tensors": "a list of tensors", "nets": "a list of nets", "qtensors": "a list of quantized tensors",
+}
+
+
 def _fields(argument: Any) -> str:
-    filled = [descriptor.name for descriptor, _ in argument.ListFields() if descriptor.name != "name"]
+    filled = [_FIELD_KINDS.get(descriptor.name, descriptor.name) for descriptor, _ in argument.ListFields()
+              if descriptor.name != "name"]
     return " and ".join(filled) or "nothing"
 
 

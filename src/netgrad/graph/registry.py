@@ -134,7 +134,11 @@ def every() -> Iterator[type[Operator]]:
 
 
 def close_names(type: str) -> list[str]:
-    """Operator types that a misspelt one may have meant."""
+    """Operator types that a misspelt one may have meant, at most five; upper and lower case count as the same."""
     import difflib
 
-    return difflib.get_close_matches(type, names(), n=5, cutoff=0.6)
+    spellings: dict[str, list[str]] = {}
+    for name in sorted(names()):
+        spellings.setdefault(name.lower(), []).append(name)
+    close = difflib.get_close_matches(type.lower(), spellings, n=5, cutoff=0.6)
+    return [name for lower in close for name in spellings[lower]][:5]

@@ -118,12 +118,19 @@ def replace_file(path: FilePath) -> Iterator[IO[bytes]]:
 
     Whoever reads `path` meanwhile, or after a crash, finds the old content or the new, never a part. A link is
     followed; the permissions of a file that was there are kept.
+
+    Raises:
+        OSError: it cannot be made; `filename` is the folder where that is missing, else the file that was asked for.
     """
     target = os.path.realpath(path)
     folder, name = os.path.split(target)
     temporary = os.path.join(folder, f".{name[:100]}.{secrets.token_hex(6)}.tmp")
     try:
-        with open(temporary, "xb") as file:
+        opened = open(temporary, "xb")  # noqa: SIM115 (closed below; its own errors need other words)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, target if os.path.isdir(folder) else folder) from None
+    try:
+        with opened as file:
             yield file
             file.flush()
             os.fsync(file.fileno())

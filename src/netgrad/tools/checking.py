@@ -12,7 +12,7 @@ from netgrad.autodiff.errors import GradientError
 from netgrad.autodiff.explanation import backward_start
 from netgrad.graph import registry
 from netgrad.graph.rules import Forbidden
-from netgrad.graph.schema import check_operator
+from netgrad.graph.schema import check_operator, known_argument
 
 
 @dataclass(frozen=True)
@@ -21,10 +21,12 @@ class Problem:
 
     Attributes:
         kind: "schema" (an operator breaks its declaration), "blob" (a blob is read or promised that nothing makes),
-            "gradient" (the derivative that was asked for does not exist), or, for the notes, "no rule" and "no kernel".
+            "gradient" (the derivative that was asked for does not exist), or, for the notes, "argument" (an operator is
+            given one that it does not have), "no rule" and "no kernel".
         position: the operator; -1 where the net as a whole is meant.
         text: what was found, what was expected, what to do.
-        is_note: no mistake: operators that cannot be run, or differentiated, should anybody want to.
+        is_note: nothing that stops the net: arguments without effect, operators that cannot be run, or differentiated,
+            should anybody want to.
     """
 
     kind: str
@@ -50,7 +52,7 @@ def check(net: Any, ys: Sequence[Any] | Mapping[Any, Any] | None = None) -> list
         found += _gradient(proto.op[:start], ys)
     elif start == len(proto.op):
         found += _without_rule(proto)
-    return [*found, *_without_kernel(proto)]
+    return [*found, *_unknown_arguments(proto), *_without_kernel(proto)]
 
 
 def _schema(proto: Any) -> Iterator[Problem]:
@@ -109,6 +111,21 @@ def _without_rule(proto: Any) -> Iterator[Problem]:
     for type, positions in kinds.items():
         reason = getattr(python_rules.find(type), "reason", "") or python_rules.why_none(type)
         yield Problem("no rule", positions[0], f"{_which(type, positions)}: no gradient: {reason}", is_note=True)
+
+
+def _unknown_arguments(proto: Any) -> Iterator[Problem]:
+    for position, op in enumerate(proto.op):
+        declaration = registry.find(op.type)
+        if declaration is None:
+            continue
+        for argument in op.arg:
+            if not known_argument(declaration, argument.name):
+                names = list(declaration.argument_table)
+                near = get_close_matches(argument.name, names, n=3)
+                hint = (f"did you mean {' or '.join(map(repr, near))}?" if near else
+                        f"it has {', '.join(map(repr, names))}" if names else "it has none at all")
+                yield Problem("argument", position, f"operator {position}, {op.type}: there is no argument "
+                              f"{argument.name!r}, which has no effect; {hint}", is_note=True)
 
 
 def _without_kernel(proto: Any) -> Iterator[Problem]:
