@@ -348,7 +348,11 @@ class IntegralImage(Operator):
 
 
 class IntegralImageGradient(Operator):
-    """dX[h, w] = the sum of dY below row h and right of column w."""
+    """dX[h, w] = the sum of dY below row h and right of column w.
+
+    That is the derivative, and what a backward pass computes. Called on its own, the operator sums dY above and left of
+    (h, w), as Caffe2's does everywhere.
+    """
 
     inputs = [In("X", shape_only=True), In("dY", "(N, C, H + 1, W + 1)")]
     outputs = [Out("dX", "like X")]
@@ -356,13 +360,16 @@ class IntegralImageGradient(Operator):
     shape = same_as(0)
     example = Example(
         {"X": [[[[1.0, 2.0], [3.0, 4.0]]]], "dY": [[[[1.0, 0.5, 2.0], [-1.0, 0.25, 3.0], [1.0, 0.5, 2.0]]]]},
-        {"dX": [[[[5.75, 5.0], [2.5, 2.0]]]]})
+        {"dX": [[[[1.0, 1.5], [0.0, 0.75]]]]})
 
-    def kernel(xp: Any, X: Any, dY: Any) -> Any:
+    def kernel(xp: Any, X: Any, dY: Any, *, op: Any) -> Any:
         require_shape("the output's gradient", dY, (*X.shape[:2], X.shape[2] + 1, X.shape[3] + 1), ", the output's")
-        dX = dY[:, :, 1:, 1:]
+        backward = op.definition.is_gradient_op
+        dX = dY[:, :, 1:, 1:] if backward else dY[:, :, :-1, :-1]
         for axis in (2, 3):
-            dX = xp.flip(xp.cumulative_sum(xp.flip(dX, axis=axis), axis=axis), axis=axis)
+            dX = xp.flip(dX, axis=axis) if backward else dX
+            dX = xp.cumulative_sum(dX, axis=axis)
+            dX = xp.flip(dX, axis=axis) if backward else dX
         return dX
 
 
