@@ -8,7 +8,7 @@ from typing import Any
 from netgrad.graph.arguments import Bool, Float, Int, Str
 from netgrad.graph.declaration import In, Operator, Out
 from netgrad.graph.example import Example
-from netgrad.graph.rules import emits
+from netgrad.graph.rules import Rule, emits
 from netgrad.graph.shapes import TensorType, same_as
 from netgrad.ops._arrays import canonical_axis, rows
 from netgrad.ops._broadcasting import expect_like, fold
@@ -335,7 +335,10 @@ class Softsign(Unary):
     def kernel(xp: Any, X: Any) -> Any:
         return X / (xp.abs(X) + 1)
 
-    gradient = emits("SoftsignGradient", "I0 GO0", "GI0")
+    def gradient(op: Rule) -> None:
+        if not op.in_pass and op.input_name(0) == op.output_name(0):  # within a pass the verifier sees to it
+            raise op.fail("its derivative reads X, which the in-place use overwrites: write Y to a name of its own")
+        op.emit("SoftsignGradient", [op.I(0), op.GO(0)], [op.GI(0)])
 
 
 class SoftsignGradient(FromInput):
