@@ -759,3 +759,9 @@ def test_a_registered_rule_for_an_in_place_operator_tells_the_input_from_the_out
     saved.AddGradientOperators(["h"], overwritten="save")
     assert list(saved.Proto().op[-1].input) == ["h_autogen_grad", "h_saved"]
     assert list(saved.Proto().op[-1].output) == ["h_grad"]
+
+
+def test_an_engine_that_is_set_is_copied_even_if_it_is_empty():
+    with_empty, without = CreateOperator("Relu", ["x"], ["y"]), CreateOperator("Relu", ["x"], ["y"])
+    with_empty.engine = ""
+    assert [GetBackwardPass([each], ["y"])[0][-1].HasField("engine") for each in (with_empty, without)] == [True, False]

@@ -77,7 +77,7 @@ class Forward:
                 name_it(name)
             outs.append((first,) if count == first + 1 else tuple(range(first, count)))
             types.append(intern(op.type))
-            plain.append(not (op.engine or op.HasField("device_option") or len(op.arg)))
+            plain.append(not (op.HasField("engine") or op.HasField("device_option") or len(op.arg)))
         self.ops = ops
         self.names = names
         self.ins = ins

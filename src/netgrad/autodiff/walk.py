@@ -284,7 +284,7 @@ class Walk:
         if device and op.HasField("device_option"):
             self.has_devices = True
             rest += encoding.device_field(op.device_option)
-        if engine and op.engine:
+        if engine and op.HasField("engine"):
             rest += encoding.engine_field(op.engine)
         return rest
 
