@@ -102,7 +102,7 @@ def _on_one_device(walk: Walk, index: int, value: int, terms: list[Term], device
     for term, device in zip(terms, devices):
         if device is first or device_option_equal(device or anywhere, first or anywhere):
             placed.append(term)
-        elif walk.bridge_devices:
+        elif walk.save:
             placed.append(_bridged(walk, index, term, first))
         else:
             name = walk.names[value]

@@ -107,7 +107,7 @@ def build(ops: Sequence[Any], ys: Ys, *, wrt: Iterable[Any] | None = None, overw
         raise ValueError(f"overwritten must be one of {', '.join(OVERWRITTEN)}, not {overwritten!r}")
     save = overwritten == "save"
     with no_collection():
-        walk = Walk(ops, wrt=None if wrt is None else _known_names(ops, wrt), fill_missing=save, bridge_devices=save,
+        walk = Walk(ops, wrt=None if wrt is None else _known_names(ops, wrt), save=save,
                     line_of=line_of)
         _check_stops(walk.forward)
         given = start(walk, ys)

@@ -104,10 +104,10 @@ def _differentiate(rule: RuleContext, net: Any, given: Mapping[str, str], wanted
     from netgrad.autodiff.verifier import Verifier, order_sums
     from netgrad.autodiff.walk import Walk
 
-    outer, save = rule.walk, rule.walk.fill_missing
+    outer, save = rule.walk, rule.walk.save
     ops = net.op if net is not None else []
     try:
-        walk = Walk(ops, wrt=wanted, fill_missing=save, bridge_devices=save)
+        walk = Walk(ops, wrt=wanted, save=save)
         walk.in_loop, walk.derivatives = in_loop, outer.derivatives
         forward = walk.forward
         ys = {name: gradient for name, gradient in given.items() if name in forward.current}
@@ -250,7 +250,7 @@ def _reads_of_do(rule: RuleContext, ops: list[Any], given: Mapping[str, int],
                 saved[name] = None
         made.update(op.output)
     if rule.walk.in_loop and any(name in bound for name in saved) and not rule.arg("copy_external_blobs"):
-        if not rule.walk.fill_missing:
+        if not rule.walk.save:
             raise rule.fail("it runs in a loop and does not keep the values of each round; give it the argument "
                             "copy_external_blobs=True (add_while_op does), or ask with overwritten=\"save\"")
         rule.walk.replacement(rule.index).arg.add(name="copy_external_blobs", i=1)

@@ -67,7 +67,7 @@ class RuleContext:
 
     @property
     def saves(self) -> bool:
-        return self.walk.fill_missing
+        return self.walk.save
 
     def _parsed(self) -> dict[str, Any]:
         if self._arguments is None:
@@ -110,7 +110,7 @@ class RuleContext:
                 return -1 - self.num_inputs - k  # the caller gave a forward blob: writing over it changes no operand
             return gradient
         if gradient is None:
-            if not self.walk.fill_missing:
+            if not self.walk.save:
                 raise GradientNotProvided(k)
             return self._zeros(k)
         dense = self.walk.new_value(self.walk.gradient_name(self.output_name(k)))

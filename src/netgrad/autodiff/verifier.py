@@ -227,7 +227,7 @@ class Verifier:
             from netgrad.autodiff.encoding import decode_rest
             from netgrad.graph.arguments import parse_arguments
 
-            arguments = parse_arguments(declaration.argument_table, decode_rest(emitted.rests[position]))
+            arguments = parse_arguments(decode_rest(emitted.rests[position]), declaration.argument_table)
             if k not in declaration.shape_only(arguments, len(emitted.inputs[position])):
                 return False
         else:
@@ -251,7 +251,7 @@ class Verifier:
                 return False
             if forward.producer.get(older) == maker:  # one operator wrote the name twice
                 alike = declaration.outputs_alike
-                arguments = parse_arguments(declaration.argument_table, forward.ops[maker])
+                arguments = parse_arguments(forward.ops[maker], declaration.argument_table)
                 if alike is None or not alike(arguments, len(forward.ins[maker])):
                     return False
             elif older not in forward.ins[maker] or not declaration.inplace_keeps_shape or not \

@@ -89,17 +89,16 @@ class Walk:
     Args:
         ops: the forward OperatorDefs.
         wrt: names of the blobs whose gradients are asked for; None: all.
-        fill_missing: whether a rule that needs the gradient of an output that has none gets zeros.
-        bridge_devices: whether contributions on several devices are copied to the first one's (else refused).
+        save: whether overwritten values will be put aside, a rule that needs the gradient of an output that has none
+            gets zeros, and contributions on several devices are copied to the first one's (each is refused otherwise).
         line_of: operator index -> the Python line that wrote it, or None.
     """
 
-    def __init__(self, ops: Sequence[Any], *, wrt: Iterable[str] | None = None, fill_missing: bool = False,
-                 bridge_devices: bool = False, line_of: Any = None) -> None:
+    def __init__(self, ops: Sequence[Any], *, wrt: Iterable[str] | None = None, save: bool = False,
+                 line_of: Any = None) -> None:
         self.forward = forward = Forward(ops)
         self.names = forward.names
-        self.fill_missing = fill_missing
-        self.bridge_devices = bridge_devices
+        self.save = save
         self.line_of = line_of
         #: False where a rule is applied to one operator outside of any net
         self.in_pass = True

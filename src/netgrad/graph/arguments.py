@@ -7,7 +7,7 @@ value where a list is meant) and refuses the rest by name.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -242,23 +242,25 @@ UNIVERSAL = frozenset({
 })
 
 
-def parse_arguments(table: Any, op: Any) -> dict[str, Any]:
-    """The declared arguments of an OperatorDef by name, defaults filled in.
+def parse_arguments(definition: Any, declared: Mapping[str, Arg]) -> dict[str, Any]:
+    """The declared arguments of an OperatorDef by keyword, defaults filled in.
 
     Raises:
-        ArgumentError: one is missing or of the wrong kind; the message names it.
+        ArgumentError: one is missing, given twice, or of the wrong kind; the message names it.
     """
-    given = {argument.name: argument for argument in op.arg}
+    given: dict[str, Any] = {}
+    for argument in definition.arg:
+        if given.setdefault(argument.name, argument) != argument:
+            raise ArgumentError(f"argument {argument.name!r} is given twice, with different values; leave one")
     values = {}
-    for name, declared in table.items():
-        argument = given.get(name)
-        if argument is None:
-            if declared.required:
-                raise ArgumentError(f"{op.type} needs the argument {name!r} ({declared.kind})")
-            values[name] = declared.default
-            continue
-        try:
-            values[name] = declared.convert(argument)
-        except ValueError as problem:
-            raise ArgumentError(f"{op.type}: the argument {name!r} should be {declared.kind}, it {problem}") from None
+    for name, arg in declared.items():
+        if name in given:
+            try:
+                values[arg.keyword] = arg.convert(given[name])
+            except ValueError as error:
+                raise ArgumentError(f"argument {name!r} should be {arg.kind}, but {error}") from None
+        elif arg.required:
+            raise ArgumentError(f"argument {name!r} ({arg.kind}) is required and not given")
+        else:
+            values[arg.keyword] = arg.default
     return values

@@ -153,7 +153,7 @@ class Split(Operator):
         return tuple(input.with_dims((*before, part, *behind)) for part in sizes)
 
     def outputs_alike(arguments: Any, inputs: int) -> bool:
-        return inputs == 1 and not arguments["split"]
+        return inputs == 1 and not arguments["split_argument"]
 
     def kernel(xp: Any, input: Any, split: Any = None, *, axis: int | None, add_axis: bool, order: str,
                split_argument: Any, op: Any) -> Any:

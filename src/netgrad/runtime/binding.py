@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from netgrad.graph import engines, registry
-from netgrad.graph.arguments import Arg, value_of
+from netgrad.graph.arguments import ArgumentError, parse_arguments, value_of
 from netgrad.graph.declaration import Operator
 from netgrad.graph.lazy_imports import TriggerLazyImport
 from netgrad.graph.schema import check_operator
@@ -172,24 +172,12 @@ class Call:
         return default
 
 
-def parse_arguments(definition: caffe2_pb2.OperatorDef, declared: Mapping[str, Arg]) -> dict[str, Any]:
-    """Keyword -> value of every declared argument, defaults filled in; raises `BadArgument` by name."""
-    given: dict[str, caffe2_pb2.Argument] = {}
-    for argument in definition.arg:
-        if given.setdefault(argument.name, argument) != argument:
-            raise BadArgument(f"argument {argument.name!r} is given twice, with different values; leave one")
-    values = {}
-    for name, arg in declared.items():
-        if name in given:
-            try:
-                values[arg.keyword] = arg.convert(given[name])
-            except ValueError as error:
-                raise BadArgument(f"argument {name!r} should be {arg.kind}, but {error}") from None
-        elif arg.required:
-            raise BadArgument(f"argument {name!r} ({arg.kind}) is required and not given")
-        else:
-            values[arg.keyword] = arg.default
-    return values
+def arguments_of(definition: caffe2_pb2.OperatorDef, declaration: type[Operator]) -> dict[str, Any]:
+    """Keyword -> value of every declared argument; raises `BadArgument`, which can be located, by name."""
+    try:
+        return parse_arguments(definition, declaration.argument_table)
+    except ArgumentError as error:
+        raise BadArgument(str(error)) from None
 
 
 def _find(definition: caffe2_pb2.OperatorDef) -> type[Operator]:
@@ -257,7 +245,7 @@ def bind(definition: caffe2_pb2.OperatorDef, backend: Backend) -> Binding:
     preferred = preference(definition)
     kernel = _kernel(declaration, backend, definition, preferred)
     device = _device(definition, backend)
-    arguments = parse_arguments(definition, declaration.argument_table)
+    arguments = arguments_of(definition, declaration)
     signature = signature_of(kernel)
     if unknown := [k for k in signature.keywords if k not in arguments]:
         raise NoKernel(f"the kernel of {declaration.type} asks for {', '.join(unknown)}, which its declaration lacks")

@@ -14,7 +14,7 @@ from typing import Any
 from netgrad.graph import registry
 from netgrad.graph.shapes import TensorType
 from netgrad.proto import caffe2_pb2
-from netgrad.runtime.binding import parse_arguments
+from netgrad.runtime.binding import arguments_of
 from netgrad.runtime.errors import NetError
 from netgrad.runtime.inference import infer_operator, type_of
 from netgrad.runtime.workspace import Workspace, definition_of
@@ -125,7 +125,7 @@ def operator_cost(op: caffe2_pb2.OperatorDef, inputs: Sequence[TensorType]) -> C
     if declaration is None:
         raise NetError(f"there is no operator of type {op.type!r}")
     outputs = infer_operator(op, inputs)
-    arguments = parse_arguments(op, declaration.argument_table)
+    arguments = arguments_of(op, declaration)
     flops = _FLOPS.get(op.type, _per_entry(1))(inputs, outputs, arguments)
     read = sum(size_of(t) or 0 for t in inputs)
     parameters = sum(size_of(t) or 0 for t in inputs[1:]) if op.type in _WITH_PARAMETERS else 0

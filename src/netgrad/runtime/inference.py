@@ -10,7 +10,7 @@ from netgrad.graph import registry
 from netgrad.graph.shapes import UNKNOWN, ShapeError, TensorType
 from netgrad.proto import caffe2_pb2
 from netgrad.runtime import dtypes, lending
-from netgrad.runtime.binding import parse_arguments
+from netgrad.runtime.binding import arguments_of
 from netgrad.runtime.blobs import Strings
 from netgrad.runtime.errors import BadShape, OperatorError, Place
 from netgrad.runtime.workspace import Workspace, definition_of
@@ -62,7 +62,7 @@ def infer_operator(op: caffe2_pb2.OperatorDef, inputs: Sequence[TensorType]) -> 
     nothing = [UNKNOWN] * len(op.output)
     if declaration is None or declaration.shape is None:
         return nothing
-    arguments = parse_arguments(op, declaration.argument_table)
+    arguments = arguments_of(op, declaration)
     if any(t.dims is None for t in inputs):
         return nothing
     if _counts_outputs(declaration.shape):
