@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from netgrad.graph import scope
@@ -148,6 +148,22 @@ class Optimizer:
         )
         self._add_local_lr_multiplier(multiplier, is_gpu_blob=_on_gpu())
 
+    def _build_own_lr(
+        self,
+        net: Any,
+        param_init_net: Any,
+        param_info: ParameterInfo,
+        rate: float,
+        policy: str,
+        lars: float | None,
+        arguments: Mapping[str, Any],
+    ) -> Any:
+        """`build_lr`, with layer-wise scaling where it is wanted and the gradient is dense."""
+        self._clear_local_lr_multiplier()
+        if lars is not None and not isinstance(param_info.grad, GradientSlice):
+            self._add_lars(net, param_init_net, param_info, lars)
+        return self.build_lr(net, param_init_net, base_learning_rate=rate, policy=policy, **arguments)[0]
+
     def create_lars_inputs(
         self, param_init_net: Any, weight_decay: float, trust: float, lr_max: float
     ) -> tuple[Any, Any, Any]:
@@ -175,6 +191,19 @@ def check_rate(optimizer: Any, rate: float) -> None:
     if rate < 0:
         raise AssertionError(
             f"{type(optimizer).__name__}: the base learning rate is positive, or 0 for none, not {rate}"
+        )
+
+
+def positive_rate(optimizer: Any, rate: float) -> None:
+    if rate <= 0:
+        raise AssertionError(f"{type(optimizer).__name__}: the base learning rate must be positive, found {rate}")
+
+
+def refuse_sparse(optimizer: Any, param_info: ParameterInfo) -> None:
+    if isinstance(param_info.grad, GradientSlice):
+        raise AssertionError(
+            f"{type(optimizer).__name__}: the gradient of {str(param_info.blob)!r} is sparse, and this optimizer has "
+            "no sparse update; give the parameter another one with UseOptimizer, or leave it out"
         )
 
 

@@ -10,8 +10,12 @@ from netgrad.graph.operator import GradientSlice
 from netgrad.graph.scope import DeviceScope, NameScope
 from netgrad.training.optimizers.adagrad import AdagradOptimizer
 from netgrad.training.optimizers.adam import AdamOptimizer
+from netgrad.training.optimizers.adaptive import AdadeltaOptimizer, RmsPropOptimizer, StormOptimizer, WngradOptimizer
 from netgrad.training.optimizers.base import Optimizer
+from netgrad.training.optimizers.ftrl import FtrlOptimizer, GFtrlOptimizer
+from netgrad.training.optimizers.half import FP16SgdOptimizer, MultiPrecisionSgdOptimizer
 from netgrad.training.optimizers.sgd import SgdOptimizer, WeightDecayBuilder
+from netgrad.training.optimizers.yellowfin import YellowFinOptimizer
 from netgrad.training.parameters import ParameterInfo
 
 AnyOptimizer = TypeVar("AnyOptimizer", bound=Optimizer)
@@ -39,28 +43,39 @@ def build_sgd(
     Raises:
         NoParametersError: there is nothing to optimize.
     """
-    return _build(
-        model,
-        SgdOptimizer(base_learning_rate, **kwargs),
-        max_gradient_norm=max_gradient_norm,
-        allow_lr_injection=allow_lr_injection,
-    )
+    return _build(model, SgdOptimizer(base_learning_rate, **kwargs), **_rate(max_gradient_norm, allow_lr_injection))
 
 
-def build_adam(
+def build_multi_precision_sgd(
     model: Any,
     base_learning_rate: float,
     max_gradient_norm: float | None = None,
     allow_lr_injection: bool = False,
     **kwargs: Any,
-) -> AdamOptimizer:
-    """Like `build_sgd`, by `AdamOptimizer`."""
-    return _build(
-        model,
-        AdamOptimizer(alpha=base_learning_rate, **kwargs),
-        max_gradient_norm=max_gradient_norm,
-        allow_lr_injection=allow_lr_injection,
-    )
+) -> MultiPrecisionSgdOptimizer:
+    """Like `build_sgd`, by `MultiPrecisionSgdOptimizer`."""
+    optimizer = MultiPrecisionSgdOptimizer(base_learning_rate, **kwargs)
+    return _build(model, optimizer, **_rate(max_gradient_norm, allow_lr_injection))
+
+
+def build_fp16_sgd(model: Any, base_learning_rate: float, **kwargs: Any) -> FP16SgdOptimizer:
+    """Optimizes a model by `FP16SgdOptimizer`, which takes the further arguments."""
+    return _build(model, FP16SgdOptimizer(base_learning_rate, **kwargs))
+
+
+def build_ftrl(model: Any, engine: str | None = "", **kwargs: Any) -> FtrlOptimizer:
+    """Optimizes a model by `FtrlOptimizer`, which takes the further arguments; the rate is ``alpha``."""
+    return _build(model, FtrlOptimizer(engine=engine, **kwargs))
+
+
+def build_gftrl(model: Any, engine: str | None = "", **kwargs: Any) -> GFtrlOptimizer:
+    """Optimizes a model by `GFtrlOptimizer`, which takes the further arguments; the rate is ``alpha``."""
+    return _build(model, GFtrlOptimizer(engine=engine, **kwargs))
+
+
+def build_yellowfin(model: Any, base_learning_rate: float = 0.1, **kwargs: Any) -> YellowFinOptimizer:
+    """Optimizes a model by `YellowFinOptimizer`, which takes the further arguments."""
+    return _build(model, YellowFinOptimizer(alpha=base_learning_rate, **kwargs))
 
 
 def build_adagrad(
@@ -72,12 +87,76 @@ def build_adagrad(
     **kwargs: Any,
 ) -> AdagradOptimizer:
     """Like `build_sgd`, by `AdagradOptimizer`."""
-    return _build(
-        model,
-        AdagradOptimizer(alpha=base_learning_rate, **kwargs),
-        max_gradient_norm=max_gradient_norm,
-        allow_lr_injection=allow_lr_injection,
-    )
+    optimizer = AdagradOptimizer(alpha=base_learning_rate, **kwargs)
+    return _build(model, optimizer, **_rate(max_gradient_norm, allow_lr_injection))
+
+
+def build_wngrad(
+    model: Any,
+    base_learning_rate: float,
+    parameters: Any = None,
+    max_gradient_norm: float | None = None,
+    allow_lr_injection: bool = False,
+    **kwargs: Any,
+) -> WngradOptimizer:
+    """Like `build_sgd`, by `WngradOptimizer`."""
+    optimizer = WngradOptimizer(alpha=base_learning_rate, **kwargs)
+    return _build(model, optimizer, **_rate(max_gradient_norm, allow_lr_injection))
+
+
+def build_storm(
+    model: Any,
+    base_learning_rate: float,
+    parameters: Any = None,
+    max_gradient_norm: float | None = None,
+    allow_lr_injection: bool = False,
+    **kwargs: Any,
+) -> StormOptimizer:
+    """Like `build_sgd`, by `StormOptimizer`."""
+    optimizer = StormOptimizer(lr=base_learning_rate, **kwargs)
+    return _build(model, optimizer, **_rate(max_gradient_norm, allow_lr_injection))
+
+
+def build_adadelta(
+    model: Any,
+    base_learning_rate: float,
+    parameters: Any = None,
+    max_gradient_norm: float | None = None,
+    allow_lr_injection: bool = False,
+    **kwargs: Any,
+) -> AdadeltaOptimizer:
+    """Like `build_sgd`, by `AdadeltaOptimizer`."""
+    optimizer = AdadeltaOptimizer(alpha=base_learning_rate, **kwargs)
+    return _build(model, optimizer, **_rate(max_gradient_norm, allow_lr_injection))
+
+
+def build_adam(
+    model: Any,
+    base_learning_rate: float,
+    max_gradient_norm: float | None = None,
+    allow_lr_injection: bool = False,
+    **kwargs: Any,
+) -> AdamOptimizer:
+    """Like `build_sgd`, by `AdamOptimizer`."""
+    optimizer = AdamOptimizer(alpha=base_learning_rate, **kwargs)
+    return _build(model, optimizer, **_rate(max_gradient_norm, allow_lr_injection))
+
+
+def build_rms_prop(
+    model: Any,
+    base_learning_rate: float,
+    max_gradient_norm: float | None = None,
+    allow_lr_injection: bool = False,
+    **kwargs: Any,
+) -> RmsPropOptimizer:
+    """Like `build_sgd`, by `RmsPropOptimizer`."""
+    optimizer = RmsPropOptimizer(alpha=base_learning_rate, **kwargs)
+    return _build(model, optimizer, **_rate(max_gradient_norm, allow_lr_injection))
+
+
+def _rate(max_gradient_norm: float | None, allow_lr_injection: bool) -> dict[str, Any]:
+    """What holds for the rates of all parameters."""
+    return {"max_gradient_norm": max_gradient_norm, "allow_lr_injection": allow_lr_injection}
 
 
 def add_weight_decay(model: Any, weight_decay: float) -> None:
