@@ -5,10 +5,10 @@ from __future__ import annotations
 import random
 
 import numpy as np
-from unroll import unrolled
 
 from caffe2.python import core
 from netgrad.runtime.workspace import Workspace
+from netgrad.tools.unroll import unroll
 
 
 def add_loss(net, outputs, rng, feeds):
@@ -44,12 +44,9 @@ def gradient(net, feeds, found, value, backend):
     return dense
 
 
-def compare(net, outputs, feeds, length, batch, rng, backend, check=()):
+def compare(net, outputs, feeds, rng, backend, check=()):
     """Values and gradients of a net equal those of the net written out, and finite differences."""
-    firsts = [op.input[k] for op in net.Proto().op if op.type == "RecurrentNetwork" for a in op.arg
-              if a.name == "initial_recurrent_state_ids" for k in a.ints]
-    ranks = {name: value.ndim for name, value in zip(firsts, run(net, feeds, firsts, backend))}
-    plain = unrolled(net, length, batch, ranks)
+    plain = core.Net(unroll(net, feeds, backend=backend))
     expected = run(plain, feeds, outputs, backend)
     for name, found, value in zip(outputs, run(net, feeds, outputs, backend), expected):
         close(found, value, str(name))

@@ -42,10 +42,15 @@ class RecurrentNetwork(Operator):
         if op.in_pass:  # else the caller names a gradient for every output, whether there is one or not
             flowing = [k for k in range(op.num_outputs) if op.has_GO(k)]
             used = [k for k in declared if k in flowing] + [k for k in flowing if k not in declared]
+        names = [op.output_name(k) for k in range(op.num_outputs - 1)]
+        more: dict[str, Any] = {} if used == declared else {"outputs_given": used}
+        shown = list(op.arg("alias_dst") or [])
+        if names != shown and not {*shown, *(op.arg("recurrent_states") or [])}.isdisjoint(names):
+            more["forward_outputs"] = names
         gradients = [0, *(op.arg("param") or []), *(op.arg("initial_recurrent_state_ids") or [])]
         op.emit("RecurrentNetworkGradient",
                 [*map(op.GO, used), *map(op.I, range(op.num_inputs)), *map(op.O, range(op.num_outputs))],
-                [op.GI(k) for k in gradients], **({} if used == declared else {"outputs_given": used}))
+                [op.GI(k) for k in gradients], **more)
 
 
 class RecurrentNetworkGradient(Operator):
@@ -55,7 +60,9 @@ class RecurrentNetworkGradient(Operator):
     outputs = [Out("gradients", "of the input, the parameters, the first states", variadic=True, optional=True)]
     arguments = [*RecurrentNetwork.arguments,
                  Ints("outputs_given", None, "positions of outputs whose gradients are inputs, where these are others "
-                                             "than outputs_with_grads")]
+                                             "than outputs_with_grads"),
+                 Strs("forward_outputs", None, "names of the forward operator's outputs, where these are others than "
+                                               "alias_dst")]
     internal = True
     effects = {"blobs", "nets"}
 

@@ -63,6 +63,8 @@ class _Definition:
     """The arguments of a recurrent operator, checked."""
 
     def __init__(self, call: Call, direction: str) -> None:
+        forward = direction == "link"
+        self.names = list(call.outputs[:-1]) if forward else _texts(call, "forward_outputs")
         self.states = _texts(call, "recurrent_states")
         self.initial = _numbers(call, "initial_recurrent_state_ids")
         if len(self.states) != len(self.initial):
@@ -75,6 +77,24 @@ class _Definition:
                 raise BadArgument(f"the output {name!r} is to be the state {state!r}, which is not among "
                                   f"recurrent_states: {', '.join(self.states)}")
         self.links = _links(call, direction)
+
+    def output(self, k: int) -> tuple[str, str, int]:
+        """The state that output k shows, the output's name, and the row from which it shows it.
+
+        An output is what ``alias_dst`` says of its name; one that has a state's name is that state, first rows
+        included. In a net whose blobs were renamed the positions count.
+        """
+        name = self.names[k] if k < len(self.names) else ""
+        for alias in self.aliases:
+            if alias[1] == name:
+                return alias
+        if name in self.states:
+            return name, name, 0
+        if k < len(self.aliases):
+            return self.aliases[k]
+        raise BadArgument(f"its output {k}{f', {name!r},' * bool(name)} is neither one of alias_dst "
+                          f"({', '.join(alias[1] for alias in self.aliases)}) nor a state "
+                          f"({', '.join(self.states)})")
 
 
 def _text(value: Any) -> str:
@@ -306,7 +326,10 @@ class Forward(_Runner):
         return self._outputs(whole, steps)
 
     def _outputs(self, whole: Mapping[str, Any], steps: Steps) -> tuple[Any, ...]:
-        made = [whole[source][_start(offset, whole[source].shape[0]):] for source, _, offset in self.definition.aliases]
+        made = []
+        for k in range(self.call.num_outputs - 1):
+            source, _, offset = self.definition.output(k)
+            made.append(whole[source][_start(offset, whole[source].shape[0]):])
         return (*made, steps)
 
     def _read(self, source: Any, link: Link, t: int) -> Any:
@@ -371,6 +394,8 @@ class Backward(_Runner):
         self.params = _numbers(call, "param")
         self.param_gradients = _texts(call, "param_grads")
         before = len(self.with_gradient)
+        if not self.param_gradients:
+            self.param_gradients = [f"{call.inputs[before + k]}_grad" for k in self.params]
         self.parameters = dict(zip((call.inputs[before + k] for k in self.params), self.param_gradients))
         if self.lstm is not None and not fused_lstm.is_gradient_of(
                 self.lstm, net_in(call, "backward_step_net") or caffe2_pb2.NetDef(), self.definition.links,
@@ -451,7 +476,7 @@ class Backward(_Runner):
 
     def _enter(self, gradients: dict[str, Rows], output: int, gradient: Any) -> None:
         """Enters the gradient of an output into the rows of its state."""
-        state, name, offset = self.definition.aliases[output]
+        state, name, offset = self.definition.output(output)
         rows = gradients[f"{state}_grad"]
         start = _start(offset, len(rows))
         if gradient.shape[0] != len(rows) - start:
