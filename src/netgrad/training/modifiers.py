@@ -1,4 +1,4 @@
-"""Optimizers and regularizers for the parameters that are created inside a ``with`` block."""
+"""Optimizers, regularizers and normalizers for the parameters that are created inside a ``with`` block."""
 
 from __future__ import annotations
 
@@ -91,3 +91,21 @@ class UseRegularizer(UseModifierBase):
     """Like `UseOptimizer`, for regularizers."""
 
     _context = RegularizerContext
+
+
+class NormalizerContext(ModifierContext, DefaultManaged):
+    """The normalizers that new layers take, by name."""
+
+    def has_normalizer(self, name: str) -> bool:
+        return self._has_modifier(name)
+
+    def get_normalizer(self, name: str) -> Any:
+        if not self.has_normalizer(name):
+            raise AssertionError(f"no normalizer is given for {name!r}; known are {sorted(self._modifiers)}")
+        return self._get_modifier(name)
+
+
+class UseNormalizer(UseModifierBase):
+    """Like `UseOptimizer`, for normalizers."""
+
+    _context = NormalizerContext
