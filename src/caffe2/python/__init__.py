@@ -8,8 +8,8 @@ _TO_COME = frozenset((
     "data_workers", "dataio", "dataset", "db_file_reader", "db_test", "docs", "embedding_generation_benchmark",
     "examples", "experiment_util", "fakefp16_transform_lib", "hsm_util", "ideep", "layer_model_helper",
     "layer_model_instantiator", "layers", "lstm_benchmark", "memonger", "mint", "mkl", "muji", "nomnigraph",
-    "nomnigraph_transformations", "normalizer", "normalizer_context", "onnx", "parallel_workers", "pipeline",
-    "predictor", "queue_util", "record_queue", "regularizer", "text_file_reader", "timeout_guard", "transformations",
+    "nomnigraph_transformations", "onnx", "parallel_workers", "pipeline",
+    "predictor", "queue_util", "record_queue", "text_file_reader", "timeout_guard", "transformations",
     "trt", "visualize",
 ))
 
