@@ -134,3 +134,14 @@ def test_two_dtypes_are_refused() -> None:
     feeds = {"A": np.ones(2, np.float32), "B": np.ones(2)}
     with pytest.raises(OperatorError, match=r"float64.*Cast"):
         evaluate(operator("Add", ["A", "B"], ["C"]), feeds, backend="numpy")
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("shape", [(5,), (4, 5)])
+def test_the_short_form_of_the_gradient_of_a_quotient(shape: tuple[int, ...], backend: str) -> None:
+    B, C, dC = numbers(*shape) + 9, numbers(4, 5), numbers(4, 5)
+    found = evaluate(operator("DivGradient", ["B", "C", "dC"], ["dA", "dB"]), {"B": B, "C": C, "dC": dC},
+                     backend=backend)
+    dB = -dC * C / B
+    np.testing.assert_allclose(found["dA"], dC / B, rtol=1e-6)
+    np.testing.assert_allclose(found["dB"], dB.sum(0) if B.ndim == 1 else dB, rtol=1e-6)

@@ -19,7 +19,8 @@ GEOMETRIES: list[tuple[tuple[int, ...], dict[str, Any]]] = [
     ((1, 2, 6, 5), {"kernel": 3, "stride": 2, "legacy_pad": 3}),
     ((1, 2, 5, 5), {"kernel": 3, "stride": 2, "legacy_pad": 2}), ((2, 3, 3, 2), {"global_pooling": 1}),
     ((1, 4, 4, 2), {"kernel": 2, "order": "NHWC"}), ((1, 2, 6), {"kernels": [3], "strides": [2], "pads": [1, 1]}),
-    ((1, 1, 3, 4, 3), {"kernels": [2, 2, 2]}), ((0, 2, 4, 4), {"kernel": 2}),
+    ((1, 1, 3, 4, 3), {"kernels": [2, 2, 2]}), ((1, 1, 3, 3, 4), {"kernels": [4, 4, 4], "pads": [2] * 6}),
+    ((0, 2, 4, 4), {"kernel": 2}),
 ]
 
 

@@ -138,3 +138,23 @@ def test_wrong_input_is_refused(type: str, inputs: list[np.ndarray], arguments: 
     outputs = ["y", "z"] if type in ("TopK", "FlexibleTopK", "RemovePadding") else ["y"]
     with pytest.raises(OperatorError, match=words):
         evaluate(operator(type, list(feeds), outputs, **arguments), feeds, backend=backend)
+
+
+@BACKENDS
+@pytest.mark.parametrize("asked", [{}, {"return_presence_mask": 1}])
+def test_presence_is_told_wherever_there_is_an_output_for_it(asked: dict[str, Any], backend: str) -> None:
+    pack = operator("PackSegments", ["lengths", "X"], ["packed", "mask"], **asked)
+    found = evaluate(pack, {"lengths": np.array([2, 1], I32), "X": X[:3]}, backend=backend)
+    assert found["mask"].tolist() == [[True, True], [True, False]]
+    mask = operator("SparseToDenseMask", ["ids", "values", "default"], ["dense", "mask"], mask=[4, 7], **asked)
+    found = evaluate(mask, {"ids": np.array([7, 5]), "values": X[:2], "default": X[2]}, backend=backend)
+    assert found["mask"].tolist() == [False, True]
+
+
+@BACKENDS
+def test_pieces_given_as_a_table(backend: str) -> None:
+    bounds = np.array([[0.0, 0.5, 1.0], [0.0, 0.2, 1.0]])
+    slopes, intercepts = np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([[0.0, 1.0], [2.0, 3.0]])
+    transform = operator("PiecewiseLinearTransform", ["X", "bounds", "slopes", "intercepts"], ["Y"])
+    feeds = {"X": np.array([[0.25, 0.1], [0.75, 0.6]]), "bounds": bounds, "slopes": slopes, "intercepts": intercepts}
+    np.testing.assert_allclose(evaluate(transform, feeds, backend=backend)["Y"], [[0.25, 2.3], [2.5, 5.4]])

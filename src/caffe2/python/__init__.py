@@ -2,11 +2,15 @@
 
 from typing import Any
 
+from netgrad.on_import import import_along
+
+import_along("torch", "netgrad.bridge.torch_operators")  # torch.ops._caffe2
+
 #: modules that Caffe2 has and netgrad has not, or not yet
 _TO_COME = frozenset((
     "binarysize", "cached_reader", "caffe_translator", "checkpoint", "convnet_benchmarks", "data_parallel_model",
     "data_workers", "dataio", "dataset", "db_file_reader", "db_test", "docs", "embedding_generation_benchmark",
-    "examples", "experiment_util", "fakefp16_transform_lib", "hsm_util", "ideep", "layer_model_helper",
+    "examples", "experiment_util", "fakefp16_transform_lib", "ideep", "layer_model_helper",
     "layer_model_instantiator", "layers", "lstm_benchmark", "memonger", "mint", "mkl", "muji", "nomnigraph",
     "nomnigraph_transformations", "onnx", "parallel_workers", "pipeline",
     "predictor", "queue_util", "record_queue", "text_file_reader", "timeout_guard", "transformations",

@@ -138,7 +138,7 @@ class Div(Binary):
 class DivGradient(BinaryGradient):
     """dA = dC / B and dB = -dC C / B, each summed over the axes its operand was broadcast along.
 
-    The short form has the inputs dC, B and C, for operands of one shape.
+    The short form has the inputs B, C and dC, in this order; dA has the shape of C.
     """
 
     inputs = [In("dC", "shape of C"), In("A", "left out in the short form", shape_only=True), In("B"),
@@ -151,7 +151,7 @@ class DivGradient(BinaryGradient):
         {"dA": [[1.0, 0.25, 0.5], [-1.0, 0.125, 0.75]], "dB": [3.0, -0.5625, -1.5]})
 
     def shape(*types: TensorType, **_: Any) -> tuple[TensorType, TensorType]:
-        return (types[0], types[1]) if len(types) == 3 else (types[1], types[2])
+        return (types[1], types[0]) if len(types) == 3 else (types[1], types[2])
 
     def shape_only(arguments: Any, count: int) -> set[int]:
         return {1} if count == 4 else set()
@@ -159,7 +159,8 @@ class DivGradient(BinaryGradient):
     def kernel(xp: Any, dC: Any, A: Any, B: Any, C: Any = None, *,
                broadcast: bool, axis: int, axis_str: str, order: str) -> Any:
         if C is None:
-            A, B, C = dC, A, B
+            B, C, dC = dC, A, B
+            A = C
         return _divide_gradient(xp, dC, A, B, C, broadcast=broadcast, axis=axis, axis_str=axis_str, order=order)
 
 

@@ -124,6 +124,7 @@ class PiecewiseLinearTransform(Operator):
         if bounds is None:
             bounds, slopes, intercepts = (
                 array(xp, list(a), X) for a in (bounds_argument, slopes_argument, intercepts_argument))
+        slopes, intercepts = xp.reshape(slopes, (-1,)), xp.reshape(intercepts, (-1,))
         columns = X.shape[1] if len(X.shape) == 2 else 1
         table = xp.reshape(X, (-1, columns))
         if binary:

@@ -179,9 +179,10 @@ class SelfBinningHistogram(Operator):
         return TensorType(X[0].dtype, (num_bins + 1,)), TensorType("int64", (num_bins + 1,))
 
     def kernel(xp: Any, *X: Any, num_bins: int, bin_spacing: str, logspace_start: float, absolute: bool) -> Any:
-        if num_bins < 1 or bin_spacing not in ("linear", "logarithmic"):
-            raise ValueError(f"num_bins is {num_bins} and bin_spacing {bin_spacing!r}: expected at least one bin, and "
-                             "linear or logarithmic")
+        if num_bins < 1:
+            raise ValueError(f"Number of bins must be greater than or equal to 1. Found num_bins {num_bins}")
+        if bin_spacing not in ("linear", "logarithmic"):
+            raise ValueError(f"bin_spacing is {bin_spacing!r}, expected linear or logarithmic")
         x = xp.concat([xp.reshape(part, (-1,)) for part in X])
         x = xp.abs(x) if absolute else x
         none = zeros(xp, (num_bins + 1,), x, xp.int64)

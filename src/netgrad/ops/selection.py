@@ -252,7 +252,8 @@ class CopyRowsToTensor(Operator):
 
     def kernel(xp: Any, input_tensor: Any, indices: Any, row: Any) -> Any:
         if tuple(row.shape) != tuple(input_tensor.shape[1:]):
-            raise ValueError(f"row must have shape {tuple(input_tensor.shape[1:])}, found {tuple(row.shape)}")
+            raise ValueError("width of input tensor should match lengths of row: the tensor has rows of shape "
+                             f"{tuple(input_tensor.shape[1:])}, row has shape {tuple(row.shape)}")
         at = check_indices(xp, indices, input_tensor.shape[0], "indices")
         return xp.index_put(input_tensor, at, xp.broadcast_to(row, (at.shape[0], *row.shape)))
 

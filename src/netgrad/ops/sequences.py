@@ -176,7 +176,8 @@ class PackSegments(Operator):
     ]
     arguments = [
         Int("max_length", -1, "longer sequences are cut; the longest one's length unless given"),
-        Bool("pad_minf", False, "pad floats with minus infinity"), Bool("return_presence_mask", False),
+        Bool("pad_minf", False, "pad floats with minus infinity"),
+        Bool("return_presence_mask", False, "of no effect: the mask is made where it is asked for"),
     ]
     gradient = emits("UnpackSegments", "I0 GO0", "GI1")
     strings = True
@@ -188,13 +189,12 @@ class PackSegments(Operator):
         grid = (rows_of(lengths), None if max_length == -1 else max_length)
         return (tensor.with_dims(None if tensor.dims is None else (*grid, *tensor.dims[1:])), TensorType("bool", grid))
 
-    def kernel(xp: Any, lengths: Any, tensor: Any, *, max_length: int, pad_minf: bool,
-               return_presence_mask: bool) -> Any:
+    def kernel(xp: Any, lengths: Any, tensor: Any, *, max_length: int, pad_minf: bool, op: Any) -> Any:
         lengths = check_lengths(xp, lengths, "lengths")
         width = max_length if max_length != -1 else int(xp.max(lengths)) if lengths.shape[0] else 0
         minus_infinity = pad_minf and xp.isdtype(tensor.dtype, "real floating")
         packed = padded(xp, tensor, lengths, width, -float("inf") if minus_infinity else 0)
-        if not return_presence_mask:
+        if not op.wants(1):
             return packed
         return packed, arange_like(xp, width, lengths)[None, :] < lengths[:, None]
 

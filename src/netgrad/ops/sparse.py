@@ -111,10 +111,11 @@ class SparseToDenseMask(Operator):
     ]
     outputs = [
         Out("output", "(rows, size of mask, ...), without the first dimension if there are no lengths"),
-        Out("presence_mask", "bool: was the id there? With return_presence_mask", optional=True, differentiable=False),
+        Out("presence_mask", "bool: was the id there?", optional=True, differentiable=False),
     ]
     arguments = [
-        Ints("mask", (), "distinct ids"), Bool("return_presence_mask", False),
+        Ints("mask", (), "distinct ids"),
+        Bool("return_presence_mask", False, "of no effect: the mask is made where it is asked for"),
         Int("max_skipped_indices", 50, "rows with negative ids, in the operator's life"),
     ]
     effects = {"state"}
@@ -133,7 +134,7 @@ class SparseToDenseMask(Operator):
         return values.with_dims(output), TensorType("bool", dims)
 
     def kernel(xp: Any, indices: Any, values: Any, default_value: Any, lengths: Any = None, *, mask: Any,
-               return_presence_mask: bool, max_skipped_indices: int, op: Any) -> Any:
+               max_skipped_indices: int, op: Any) -> Any:
         if tuple(values.shape) != (indices.shape[0], *default_value.shape) or values.dtype != default_value.dtype:
             raise ValueError(f"values have shape {tuple(values.shape)} for {indices.shape[0]} indices and a default of "
                              f"shape {tuple(default_value.shape)}: expected one dtype and a row per index")
@@ -152,7 +153,7 @@ class SparseToDenseMask(Operator):
         places = [source.get(k, blank) for k in range(rows * len(mask))]
         dims = (len(mask),) if lengths is None else (rows, len(mask))
         output = xp.reshape(xp.take(table, array(xp, places, indices, xp.int64), axis=0), (*dims, *default_value.shape))
-        if not return_presence_mask:
+        if not op.wants(1):
             return output
         return output, xp.reshape(array(xp, [p != blank for p in places], indices, xp.bool), dims)
 

@@ -87,7 +87,9 @@ def _to_the_largest_of_tiles(X: torch.Tensor, Y: torch.Tensor, dY: torch.Tensor)
 
 def average_pool(xp: Any, X: Any, *, order: str, count_include_pad: bool, op: Any) -> Any:
     first, at = reference.place(xp, X, order, op)
-    if at.whole or not _fits(at, X):
+    # PyTorch's in three dimensions wants the window to fit the image without its padding
+    tight = len(at.kernel) == 3 and any(k > size for k, size in zip(at.kernel, at.sizes, strict=True))
+    if at.whole or tight or not _fits(at, X):
         return reference.AveragePool.kernel(xp, X, order=order, count_include_pad=count_include_pad, op=op)
     pool = (torch.nn.functional.avg_pool1d, torch.nn.functional.avg_pool2d,
             torch.nn.functional.avg_pool3d)[len(at.kernel) - 1]
