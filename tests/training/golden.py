@@ -39,6 +39,29 @@ def layers(brew, core, model_helper, optimizer):
     return model
 
 
+def further_layers(brew, core, model_helper, optimizer):
+    """Helpers of old and of special use."""
+    model = model_helper.ModelHelper("further")
+    brew.group_conv_deprecated(model, "image", "grouped", 4, 6, kernel=3, group=2, use_cudnn=False)
+    brew.group_conv_deprecated(model, "nhwc", "unbiased", 4, 6, kernel=3, group=2, order="NHWC", no_bias=1, pad=1)
+    brew.elementwise_linear(model, "rows", "scaled", 4)
+    brew.max_pool_with_index(model, "image", "pool", kernel=2)
+    brew.moments_with_running_stats(model, "image", "moments", 4)
+    brew.fused_8bit_rowwise_quantized_to_float(model, "bytes", "floats")
+    brew.sparse_lengths_sum_4bit_rowwise_sparse(model, ["table", "ids", "lengths", "mapping"], "sums")
+    brew.batch_mat_mul(model, ["a", "b"], "c", enable_tensor_core=True, trans_b=1)
+    brew.mat_mul(model, ["a", "b"], "d")
+    brew.arg_min(model, "rows", "least", axis=1)
+    brew.reduce_sum(model, "rows", "reduced", axes=[1], keepdims=0)
+    brew.sub(model, ["a", "b"], "difference")
+    model.net.AddExternalInput("condition", "x")
+    branch, other = model_helper.ModelHelper("branch"), model_helper.ModelHelper("other")
+    branch.net.Relu("x", "y")
+    other.net.Sigmoid("x", "y")
+    brew.cond(model, "condition", ["condition", "x"], branch, other)
+    return model
+
+
 def scopes(brew, core, model_helper, optimizer):
     """Name scopes, argument scopes, initializers, parameters that others provide."""
     model = model_helper.ModelHelper("scopes", arg_scope={"order": "NHWC", "use_cudnn": False})
@@ -109,6 +132,73 @@ def _two_optimizers(brew, core, model_helper, optimizer):
     return model
 
 
+def half(brew, core, model_helper):
+    """Parameters in half precision with copies in single precision."""
+    from caffe2.python.modeling.initializers import PseudoFP16Initializer as Half
+
+    model = model_helper.ModelHelper("half", arg_scope={"use_cudnn": False})
+    brew.fc(model, "x", "y", 4, 1, WeightInitializer=Half, BiasInitializer=Half)
+    return model, model.net.AveragedLoss(model.net.HalfToFloat("y", "y_float"), "loss")
+
+
+def half_beside(brew, core, model_helper):
+    """Parameters in single precision with copies in half precision, and some without."""
+    from caffe2.python.modeling.initializers import ReversePseudoFP16Initializer as Copied
+
+    model = model_helper.ModelHelper("beside", arg_scope={"use_cudnn": False})
+    brew.fc(model, "x", "y", 4, 4, WeightInitializer=Copied)
+    return model, model.net.AveragedLoss(brew.fc(model, "y", "y_spatbn", 4, 1, WeightInitializer=Copied), "loss")
+
+
+def _regularized(brew, core, model_helper, optimizer):
+    """Every regularizer, on the loss and after the update, of matrices and tables."""
+    from caffe2.python import regularizer as r
+
+    model = model_helper.ModelHelper("regularized")
+    w = model.net.AddExternalInput("w")
+    rows = core.GradientSlice(model.net.AddExternalInput("ids"), model.net.AddExternalInput("rows"))
+    by = r.RegularizationBy
+    for on_loss in (
+        r.L1Norm(0.5), r.L2Norm(0.25), r.ElasticNet(0.5, 0.25), r.L1NormTrimmed(0.5, 2),
+        r.ElasticNetL1NormTrimmed(0.5, 0.25, 3), r.LpNorm(0.5), r.LpNorm(0.5, 2.0), r.L0ApproxNorm(0.5),
+        r.L0ApproxNorm(0.5, 0.25, 2), r.GroupL1Norm(0.5, [1, 3]), r.GroupL1Norm(0.5, [2, 2], 1e-8), r.LogBarrier(0.5),
+        r.LogBarrier(0.5, "exp", {"gamma": 0.5}), r.BoundedGradientProjection(-1, 1),
+    ):
+        on_loss(model.net, model.param_init_net, w, by=by.ON_LOSS)
+    for after, grad in (
+        (r.LogBarrier(0.5), None), (r.LogBarrier(0.5), rows), (r.BoundedGradientProjection(-1, 1), None),
+        (r.BoundedGradientProjection(-1, None, True), rows), (r.MaxNorm(2.0), rows), (r.ConstantNorm(2.0), rows),
+        (r.SparseL1Norm(0.5), rows), (r.SparseL2Norm(0.5), rows), (r.L1Norm(0.5), None),
+    ):
+        after(model.net, model.param_init_net, w, grad, by=by.AFTER_OPTIMIZER)
+    return model
+
+
+def _modified(brew, core, model_helper, optimizer):
+    """Every modifier of nets."""
+    from caffe2.python.modeling.compute_histogram_for_blobs import ComputeHistogramForBlobs
+    from caffe2.python.modeling.compute_norm_for_blobs import ComputeNormForBlobs
+    from caffe2.python.modeling.compute_statistics_for_blobs import ComputeStatisticsForBlobs
+    from caffe2.python.modeling.get_entry_from_blobs import GetEntryFromBlobs
+    from caffe2.python.modeling.gradient_clipping import GradientClipping
+
+    model, loss = classifier(brew, core, model_helper)
+    gradients = model.AddGradientOperators([loss])
+    gradients = {name: gradients[name] for name in ("conv1_w", "fc1_w", "pred_w")}
+    blobs = ["fc1_w", "pred_w"]
+    for modifier in (
+        ComputeNormForBlobs(blobs, 2), ComputeNormForBlobs(blobs, 0, p=1, compute_averaged_norm=True),
+        ComputeNormForBlobs(blobs, 2, row_index=1), ComputeHistogramForBlobs(blobs, 2),
+        ComputeHistogramForBlobs(blobs, 0, 5, -1.0, 2.0, accumulate=True), ComputeStatisticsForBlobs(blobs, 2),
+        GetEntryFromBlobs(blobs, 2, 1, 2), GetEntryFromBlobs(blobs, 0, 0, -1),
+        GradientClipping("by_norm"), GradientClipping("by_norm", "l1_norm", 0.5, use_parameter_norm=True),
+        GradientClipping("by_norm", use_parameter_norm=True, compute_norm_ratio=True, blobs_to_exclude=["fc1_w"]),
+        GradientClipping("by_value", clip_max=0.5, clip_min=-0.25, blobs_to_include=["fc1_w"]),
+    ):
+        modifier(model.net, model.param_init_net, dict(gradients), modify_output_record=True)
+    return model
+
+
 def _decayed(model, optimizer):
     optimizer.add_weight_decay(model, 1e-4)
     optimizer.build_sgd(model, 0.1, policy="step", stepsize=10, gamma=0.5)
@@ -116,6 +206,9 @@ def _decayed(model, optimizer):
 
 MODELS = {
     "layers": layers,
+    "further_layers": further_layers,
+    "regularized": _regularized,
+    "modified": _modified,
     "scopes": scopes,
     "two_optimizers": _two_optimizers,
     "sgd_decayed": _trained(classifier, _decayed),
@@ -134,7 +227,27 @@ _BUILT = {
     "sparse_adam_adaptive": (embedding, "build_adam", 0.1, {"use_lr_adaption": True}),
     "sparse_adagrad": (embedding, "build_adagrad", 0.1, {"sparse_dedup_aggregator": "sum"}),
     "adagrad_counted": (table_alone, "build_adagrad", 0.1, {"rowWise": True, "counter_halflife": 5}),
+    "multi_precision": (half, "build_multi_precision_sgd", 0.1, {"momentum": 0.9}),
+    "multi_precision_single": (classifier, "build_multi_precision_sgd", 0.1, {"momentum": 0.9}),
+    "fp16": (half, "build_fp16_sgd", 0.1, {"momentum": 0.9, "weight_decay": 0.01}),
+    "fp16_beside": (half_beside, "build_fp16_sgd", 0.1, {"nesterov": False}),
+    "wngrad": (classifier, "build_wngrad", 2.0, {"output_effective_lr_and_update": True, "lars": 0.5}),
+    "sparse_wngrad": (embedding, "build_wngrad", 2.0, {"moment_init": 10.0}),
+    "storm": (classifier, "build_storm", 2.0, {"lars": 0.5, "max_gradient_norm": 1.0}),
+    "sparse_storm": (embedding, "build_storm", 2.0, {"beta": 0.5}),
+    "adadelta": (classifier, "build_adadelta", 1.0, {"decay": 0.9}),
+    "sparse_adadelta": (embedding, "build_adadelta", 1.0, {"sparse_dedup_aggregator": "sum"}),
+    "rms_prop": (classifier, "build_rms_prop", 0.1, {"momentum": 0.5, "allow_lr_injection": True}),
+    "ftrl": (classifier, "build_ftrl", None, {"engine": None, "alpha": 1.0, "lambda1": 0.5, "lambda2": 0.0}),
+    "sparse_ftrl": (embedding, "build_ftrl", None, {"engine": "", "lambda1": 0.5, "lambda2": 0.5}),
+    "gftrl": (classifier, "build_gftrl", None, {"alpha": 1.0, "lambda1": 0.0, "lambda2": 0.5}),
+    "yellowfin": (classifier, "build_yellowfin", 0.1, {"curv_win_width": 10}),
+    "adagrad_rowwise": (table_alone, "build_adagrad", 0.1, {"rowWise": True, "sparse_dedup_aggregator": "mean"}),
+    "adagrad_effective": (classifier, "build_adagrad", 0.1, {"lars": 0.5, "output_effective_lr_and_update": True}),
+    "adam_rowwise": (table_alone, "build_adam", 0.1, {"rowWise": True}),
+    "sparse_radam": (embedding, "build_adam", 0.1, {"enableRAdam": True}),
     "adagrad_scaled": (classifier, "build_adagrad", 0.1, {"weight_scale": WeightScale(3, 9, 0.5, True)}),
 }
 for _name, (_make, _build, _rate, _options) in _BUILT.items():
-    MODELS[_name] = _trained(_make, lambda m, o, b=_build, r=_rate, k=_options: getattr(o, b)(m, r, **k))
+    _rates = () if _rate is None else (_rate,)
+    MODELS[_name] = _trained(_make, lambda m, o, b=_build, r=_rates, k=_options: getattr(o, b)(m, *r, **k))

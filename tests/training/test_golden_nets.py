@@ -48,4 +48,7 @@ def _text(net):
         op.ClearField("debug_info")
         if not op.name:
             op.ClearField("name")  # an empty name is none
+        for argument in op.arg:
+            if op.type == "ConstantFill" and argument.name == "values":
+                argument.name = "value"  # which Caffe2's RMSProp misspells
     return text_format.MessageToString(net)

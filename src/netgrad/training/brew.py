@@ -13,20 +13,21 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
-from netgrad.training.helpers import bookkeeping, convolution, data, dense, elementwise, normalization, pooling
+from netgrad.training.helpers import bookkeeping, control, convolution, data, dense, elementwise, normalization, pooling
 from netgrad.training.helpers.arg_scope import arg_scope, get_current_scope
 from netgrad.training.model_helper import ModelHelper
 
 _registry: dict[str, Callable[..., Any]] = {
     name: getattr(module, name)
     for module, names in {
-        dense: "fc packed_fc elementwise_linear dropout",
-        convolution: "conv conv_nd group_conv conv_transpose",
+        dense: "fc packed_fc fc_decomp fc_prune fc_sparse elementwise_linear dropout",
+        convolution: "conv conv_nd group_conv group_conv_deprecated conv_transpose",
         pooling: "max_pool average_pool max_pool_with_index",
         elementwise: """relu tanh prelu softmax transpose sum reduce_sum sub mat_mul batch_mat_mul arg_min concat
-                        depth_concat""",
+                        depth_concat fused_8bit_rowwise_quantized_to_float sparse_lengths_sum_4bit_rowwise_sparse""",
         normalization: "lrn spatial_bn spatial_gn instance_norm layer_norm moments_with_running_stats",
-        data: "db_input",
+        data: "db_input image_input video_input",
+        control: "cond loop",
         bookkeeping: "iter accuracy add_weight_decay",
     }.items()
     for name in names.split()

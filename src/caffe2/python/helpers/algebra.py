@@ -2,4 +2,10 @@
 
 from netgrad.facade import facade
 
-facade(__name__, {"netgrad.training.helpers.elementwise": "arg_min batch_mat_mul mat_mul reduce_sum sub sum transpose"})
+facade(
+    __name__,
+    {
+        "netgrad.training.helpers.elementwise": """
+            arg_min batch_mat_mul mat_mul reduce_sum sparse_lengths_sum_4bit_rowwise_sparse sub sum transpose"""
+    },
+)

@@ -34,13 +34,17 @@ def fill(
     model: Any, name: str, shape: list[int], filler: Filler | None, default: Filler, tags: Any = None
 ) -> BlobReference:
     """Like `create`, for the helpers whose parameters do not take part in parameter sharing."""
-    operator, arguments = filler or default
-    if model.init_params:
-        blob = getattr(model.param_init_net, operator)([], name, shape=shape, **arguments)
-    else:
-        blob = ScopedBlobReference(name, model.param_init_net)
+    blob = state(model, name, shape, filler or default)
     model.AddParameter(blob, tags)
-    return blob  # type: ignore[no-any-return]
+    return blob
+
+
+def state(model: Any, name: str, shape: list[int], filler: Filler) -> BlobReference:
+    """A blob of the init net that is not trained, or is provided by others."""
+    if not model.init_params:
+        return ScopedBlobReference(name, model.param_init_net)
+    operator, arguments = filler
+    return getattr(model.param_init_net, operator)([], name, shape=shape, **arguments)  # type: ignore[no-any-return]
 
 
 def weight_and_bias(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from netgrad.training.helpers._params import XAVIER, ZEROS, create, weight_and_bias
+from netgrad.training.helpers._params import XAVIER, ZEROS, create, fill, weight_and_bias
 from netgrad.training.initializers import Filler, Initializer
 from netgrad.training.parameters import ParameterTags
 
@@ -194,3 +194,39 @@ def conv_transpose(
     weight, bias = weight_and_bias(model, blob_out, shape, [dim_out], weight_init, bias_init)
     kwargs.update(_cudnn_arguments(use_cudnn, cudnn_exhaustive_search, ws_nbytes_limit))
     return model.net.ConvTranspose([blob_in, weight, bias], blob_out, kernel=kernel, order=order, **kwargs)
+
+
+def group_conv_deprecated(
+    model: Any,
+    blob_in: Any,
+    blob_out: str,
+    dim_in: int,
+    dim_out: int,
+    kernel: int,
+    weight_init: Filler | None = None,
+    bias_init: Filler | None = None,
+    group: int = 1,
+    use_cudnn: bool = False,
+    order: str = "NCHW",
+    cudnn_exhaustive_search: bool = False,
+    ws_nbytes_limit: int | None = None,
+    **kwargs: Any,
+) -> Any:
+    """The older form of `group_conv`: a convolution per group, with parameters ``*_gconv_0_w``, ``*_gconv_0_b``, ..."""
+    if dim_in % group or dim_out % group:
+        raise ValueError(f"group_conv_deprecated: {dim_in} and {dim_out} channels do not divide into {group} groups")
+    kwargs.update(_cudnn_arguments(use_cudnn, cudnn_exhaustive_search, ws_nbytes_limit))
+    no_bias = kwargs.pop("no_bias", False)
+    deep, wide = dim_in // group, dim_out // group
+    parts = model.net.DepthSplit(
+        blob_in, [f"_{blob_out}_gconv_split_{k}" for k in range(group)], dimensions=[deep] * group, order=order
+    )
+    shape = [wide, deep, kernel, kernel] if order == "NCHW" else [wide, kernel, kernel, deep]
+    convolved = []
+    for k, part in enumerate(parts if group > 1 else [parts]):
+        name = f"{blob_out}_gconv_{k}"
+        inputs = [part, fill(model, name + "_w", shape, weight_init, XAVIER, ParameterTags.WEIGHT)]
+        if not no_bias:
+            inputs.append(fill(model, name + "_b", [wide], bias_init, ZEROS, ParameterTags.BIAS))
+        convolved.append(model.net.Conv(inputs, name, kernel=kernel, order=order, **kwargs))
+    return model.net.Concat(convolved, [blob_out, f"_{blob_out}_concat_dims"], order=order)[0]

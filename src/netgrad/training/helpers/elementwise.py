@@ -73,3 +73,13 @@ def concat(model: Any, blobs_in: Any, blob_out: str, **kwargs: Any) -> Any:
 def depth_concat(model: Any, blobs_in: Any, blob_out: str, **kwargs: Any) -> Any:
     """The older name of `concat`."""
     return concat(model, blobs_in, blob_out, **kwargs)
+
+
+def fused_8bit_rowwise_quantized_to_float(model: Any, blob_in: Any, blob_out: Any) -> Any:
+    """Rows of 8-bit numbers, each with its scale and bias, as floats."""
+    return model.net.Fused8BitRowwiseQuantizedToFloat(blob_in, blob_out)
+
+
+def sparse_lengths_sum_4bit_rowwise_sparse(model: Any, blob_in: Any, blob_out: Any, **kwargs: Any) -> Any:
+    """Sums of looked-up rows of a pruned 4-bit table, by the operator SparseLengthsSum4BitRowwiseSparse."""
+    return model.net.SparseLengthsSum4BitRowwiseSparse(blob_in, blob_out, **kwargs)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from netgrad.graph.device import CPU, DeviceOption
+from netgrad.graph.device import CPU
 from netgrad.graph.scope import DeviceScope
-from netgrad.proto.caffe2_pb2 import TensorProto
+from netgrad.proto.caffe2_pb2 import DeviceOption, TensorProto
 from netgrad.training.net_modifiers.base import BlobReport
 
 
@@ -46,7 +46,7 @@ class ComputeNormForBlobs(BlobReport):
         modify_output_record: bool = False,
     ) -> None:
         for blob in self._defined_blobs(net):
-            with DeviceScope((blob_to_device or {}).get(blob, DeviceOption(CPU))):
+            with DeviceScope((blob_to_device or {}).get(blob, DeviceOption(device_type=CPU))):
                 if self.row_index is not None:
                     row = net.NextScopedBlob(f"{blob}_row_{self.row_index}")
                     blob = net.Slice([blob], row, starts=[self.row_index, 0], ends=[self.row_index + 1, -1])
