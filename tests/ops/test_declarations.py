@@ -32,11 +32,13 @@ ALONE = {type: d for type, d in SHOWN.items() if not d.example.before
 
 #: they run nets, call back into Python, read files, kill the process or fail on purpose; each has a test of its own
 NO_EXAMPLE_NEEDED = {
-    "AsyncIf", "Crash", "CreateScope", "CreateTextFileReader", "Do", "Fail", "Free", "GetAllBlobNames",
-    "GetGPUMemoryUsage", "HasScope", "If", "LogFatal", "ONNXWhile", "Python", "PythonDLPack", "PythonDLPackGradient",
-    "PythonGradient", "RecurrentNetwork", "RecurrentNetworkBlobFetcher", "RecurrentNetworkGradient",
-    "TextFileReaderRead", "ThrowChildThreadException", "ThrowException", "While",
-    "rnn_internal_accumulate_gradient_input", "rnn_internal_apply_link",
+    "AsyncIf", "Checkpoint", "Crash", "CreateDB", "CreateScope", "CreateTextFileReader", "DBExists", "Do", "Fail",
+    "Free", "GetAllBlobNames", "GetGPUMemoryUsage", "HasScope", "If", "Load", "LogFatal", "ONNXWhile", "Python",
+    "PythonDLPack", "PythonDLPackGradient", "PythonGradient", "RecurrentNetwork", "RecurrentNetworkBlobFetcher",
+    "RecurrentNetworkGradient", "Save", "Snapshot", "TensorProtosDBInput", "TextFileReaderRead",
+    "ThrowChildThreadException", "ThrowException", "VectorJacobianProduct",
+    "While", "rnn_internal_accumulate_gradient_input",
+    "rnn_internal_apply_link",
 }
 #: no example yet
 LACKING_EXAMPLE = {
@@ -51,7 +53,7 @@ LACKING_KERNEL = {
     # images
     "PackedInt8BGRANHWCToNCHWCStylizerPreprocess",
     # io
-    "Checkpoint", "CreateBlobsQueueDB", "CreateDB", "DBExists", "Load", "Save", "Snapshot", "TensorProtosDBInput",
+    "CreateBlobsQueueDB",
     # quantized_server
     "Int8GenQuantParams",
     # recurrent

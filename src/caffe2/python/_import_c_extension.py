@@ -25,9 +25,9 @@ facade(__name__, {
     "netgrad.runtime.compiled": """
         GradientWrapper create_child_workspace create_offline_tensor=CreateOfflineTensor fill_random_network_inputs
         get_blob_numa_node=GetBlobNUMANode get_build_options get_gradient_defs get_num_numa_nodes=GetNumNUMANodes
-        get_stats=GetStats infer_op_input_output_device is_numa_enabled=IsNUMAEnabled op_registry_key registered_dbs
-        ssa_rewrite""",
+        get_stats=GetStats infer_op_input_output_device is_numa_enabled=IsNUMAEnabled op_registry_key ssa_rewrite""",
     "netgrad.runtime.handles": "Blob TensorCPU=BlobTensor",
+    "netgrad.persist.databases": "Cursor DB=Database Mode Transaction create_db registered_dbs",
     "netgrad.runtime.python_ops": """
         DLPackTensorCPU=DLPackTensor register_python_gradient_op
         register_python_op=register_python_function""",

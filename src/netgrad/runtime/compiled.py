@@ -18,11 +18,6 @@ def op_registry_key(type: str, engine: str) -> str:
     return type if engine in ("", "DEFAULT") else f"{type}_ENGINE_{engine}"
 
 
-def registered_dbs() -> list[str]:
-    """The kinds of database that can be opened."""
-    return []
-
-
 def get_build_options() -> dict[str, str]:
     """What this runtime is made of."""
     from netgrad import __version__

@@ -8,20 +8,17 @@ import threading
 from collections.abc import Mapping, MutableMapping
 from typing import Any, ClassVar
 
-import numpy as np
-
 from netgrad.graph import scope
 from netgrad.graph.lazy_imports import TriggerLazyImport
 from netgrad.proto import caffe2_pb2
 from netgrad.runtime import backends, checks
 from netgrad.runtime.backends import Backend
 from netgrad.runtime.blobs import from_user, to_user
-from netgrad.runtime.errors import BlobError, BlobNotFound, NetExists, NetNotFound
+from netgrad.runtime.errors import BlobNotFound, NetExists, NetNotFound
 from netgrad.runtime.executor import BoundNet
 from netgrad.runtime.handles import Blob
 from netgrad.runtime.locating import Origins, place_of, raise_located
 from netgrad.runtime.steps import Step, bound
-from netgrad.runtime.tensors import tensor_of
 
 log = logging.getLogger("netgrad")
 
@@ -193,23 +190,18 @@ class Workspace:
         return f"; there is {', '.join(map(repr, close))}" if close else f", which has {len(self.names())} blobs"
 
     def serialize_blob(self, name: Any, saved_name: str = "") -> bytes:
-        """A blob as a BlobProto in wire form; raises `BlobError` for opaque ones."""
-        value = self.fetch_blob(name)
-        proto = caffe2_pb2.BlobProto(name=saved_name or str(name))
-        if isinstance(value, np.ndarray):
-            proto.type = "Tensor"
-            proto.tensor.CopyFrom(tensor_of(value, proto.name))
-        elif isinstance(self.values[str(name)], bytes):
-            proto.type = "std::string"
-            proto.content = value
-        else:
-            raise BlobError(f"blob {str(name)!r} is neither a tensor nor a string; it cannot be serialized")
-        return proto.SerializeToString()
+        """A blob as a BlobProto in wire form; raises `BlobError` for those that no file can hold."""
+        from netgrad.persist.blobs import serialize
+
+        if str(name) not in self.values:
+            self.fetch_blob(name)  # says so
+        return serialize(saved_name or str(name), self.values[str(name)], self.backend)
 
     def deserialize_blob(self, name: Any, content: bytes) -> None:
-        """Binds a name to what a BlobProto in wire form holds."""
-        proto = caffe2_pb2.BlobProto.FromString(content)
-        self.feed_blob(name, proto.tensor if proto.HasField("tensor") else proto.content)
+        """Binds a name to what a BlobProto in wire form holds; raises `StorageError` where it is none, or damaged."""
+        from netgrad.persist.blobs import deserialize
+
+        self.values[str(name)] = deserialize(str(name), content, self.backend)
 
     # nets
 
