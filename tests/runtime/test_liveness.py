@@ -70,10 +70,25 @@ def test_a_value_that_nobody_reads_ends_where_it_was_made():
     assert names(found.ends_at(0)) == ["a@1"]
 
 
-@pytest.mark.parametrize("type", ["If", "AtomicIter", "NoSuchOperator"])
+@pytest.mark.parametrize("type", ["GetAllBlobNames", "Load", "NoSuchOperator"])
 def test_operators_that_see_other_blobs_keep_all_that_is_there(type):
     found = lives(op("TAffine", "x", "a"), op(type, "c", "d"), op("TAffine", "x", "a"))
     assert value(found, "a@1").read == [1]
+
+
+@pytest.mark.parametrize("inside, read", [("TAffine", [1]), ("GetAllBlobNames", [1]), ("", [])])
+def test_nets_inside_operators_keep_what_they_name(inside, read):
+    loop = op("While", "c", "d")
+    if inside:
+        loop.arg.add(name="loop_net").n.op.append(op(inside, "a" if inside == "TAffine" else "", "d"))
+    found = lives(op("TAffine", "x", "a"), op("TAffine", "x", "b"), loop, op("TAffine", "x", "a"))
+    assert value(found, "a@1").read == [2 for _ in read]
+    assert value(found, "b@1").read == ([2] if inside == "GetAllBlobNames" else [])
+
+
+def test_operators_that_bind_their_outputs_read_their_inputs_alone():
+    found = lives(op("TAffine", "x", "a"), op("AtomicIter", "m i", "i"), op("TAffine", "x", "a"))
+    assert value(found, "a@1").read == []
 
 
 def test_absent_inputs_and_unnamed_outputs_are_no_values():

@@ -141,7 +141,7 @@ class Operator:
     onnx: ClassVar[Callable[..., Any] | None] = None
 
     #: what else running it does: "random", "state", "io", "blobs" (touches names beyond its inputs and outputs),
-    #: "nets" (runs nets that are arguments)
+    #: "binds" (gives its outputs their values itself), "nets" (runs nets that are arguments)
     effects: ClassVar[frozenset[str] | set[str]] = frozenset()
     #: runs on the host through NumPy whatever the backend is (strings, opaque blobs)
     host: ClassVar[bool] = False

@@ -164,7 +164,7 @@ class AtomicFetchAdd(_Stateful):
 
     inputs = [In("mutex_ptr"), In("mut_value", "one int32"), In("increment", "one int32")]
     outputs = [Out("mut_value", "a scalar: the sum"), Out("fetched_value", "a scalar: the value before")]
-    effects = {"state", "blobs"}
+    effects = {"state", "binds"}
     inplace = {(1, 0)}
     example = Example(
         {"mut_value": [1], "increment": [2]},
@@ -181,7 +181,7 @@ class AtomicFetchAdd64(_Stateful):
 
     inputs = [In("mutex_ptr"), In("mut_value", "one int64"), In("increment", "one int64")]
     outputs = [Out("mut_value", "a scalar: the sum"), Out("fetched_value", "a scalar: the value before")]
-    effects = {"state", "blobs"}
+    effects = {"state", "binds"}
     inplace = {(1, 0)}
     gradient = None
     example = Example(

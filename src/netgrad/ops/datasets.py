@@ -311,7 +311,7 @@ class AtomicAppend(_Dataset):
     outputs = [Out("A", variadic=True)]
     num_inputs = between(3, None)
     inplace = side_by_side(1)
-    effects = {"state", "blobs"}
+    effects = {"state", "binds"}
     example = Example(
         {"A": [1.0], "B": [2.0]},
         {"A": [1.0, 2.0]},

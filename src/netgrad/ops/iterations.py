@@ -39,7 +39,7 @@ class AtomicIter(Operator):
     inplace_required = {(1, 0)}
     inplace_keeps_shape = True
     shape = Fixed((TensorType("int64", (1,)),))
-    effects = {"state", "blobs"}
+    effects = {"state", "binds"}
     host = True
     gradient = no_gradient
     example = Example(

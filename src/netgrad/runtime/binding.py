@@ -263,7 +263,7 @@ def bind(definition: caffe2_pb2.OperatorDef, backend: Backend) -> Binding:
         same=tuple(same) if declaration.inplace_keeps_shape else (),
         takes_call=signature.takes_call, host=host, strings=host or declaration.strings,
         begin_empty=_begin_empty(declaration),
-        silent=not outputs or "blobs" in declaration.effects,
+        silent=not outputs or not {"blobs", "binds"}.isdisjoint(declaration.effects),
         takes_inputs=signature.takes_inputs,
         preferred=preferred,
     )

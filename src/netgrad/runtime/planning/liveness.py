@@ -9,16 +9,16 @@ values too, where an operator passes an input on or returns a view of it (its de
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from netgrad.graph import registry
+from netgrad.graph.declaration import Operator
 from netgrad.proto import caffe2_pb2
 
 #: position of what was there before the net ran
 BEFORE = -1
-#: operators that may read blobs which they do not name: nothing that exists when they run may be gone or changed
-_SEE_ALL = frozenset({"blobs", "nets"})
 
 
 @dataclass(eq=False)
@@ -71,9 +71,10 @@ class Liveness:
     def _step(self, position: int, op: caffe2_pb2.OperatorDef) -> None:
         declaration = registry.find(op.type)
         reads = [self._read(name, position) for name in op.input]
-        if declaration is None or not _SEE_ALL.isdisjoint(declaration.effects):
-            for value in self._now.values():
-                _note(value.read, position)
+        unnamed = unnamed_reads(op, declaration)
+        for name in self._now if unnamed is None else unnamed:
+            if name in self._now:
+                _note(self._now[name].read, position)
         writes = [self._write(name, position, k) for k, name in enumerate(op.output)]
         self.reads.append(reads)
         self.writes.append(writes)
@@ -177,6 +178,27 @@ class Liveness:
             total += change
             result.append(total)
         return result
+
+
+def unnamed_reads(op: Any, declaration: type[Operator] | None) -> Collection[str] | None:
+    """Blobs that an operator may read though they are not among its inputs; None: any that exists.
+
+    Nets that are arguments say what they read; they may read it from the blobs around them.
+    """
+    if declaration is None:
+        return None
+    effects = declaration.effects
+    if "nets" not in effects:
+        return None if "blobs" in effects else ()
+    found: dict[str, None] = {}
+    for argument in op.arg:
+        for net in (argument.n, *argument.nets):
+            for inner in net.op:
+                unnamed = unnamed_reads(inner, registry.find(inner.type))
+                if unnamed is None:
+                    return None
+                found.update(dict.fromkeys((*inner.input, *inner.output, *unnamed)))
+    return found
 
 
 def _note(positions: list[int], position: int) -> None:
