@@ -13,7 +13,7 @@ _TO_COME = frozenset((
     "examples", "experiment_util", "fakefp16_transform_lib", "ideep", "layer_model_helper",
     "layer_model_instantiator", "layers", "lstm_benchmark", "mint", "mkl", "muji", "nomnigraph",
     "nomnigraph_transformations", "onnx", "parallel_workers", "pipeline",
-    "predictor", "queue_util", "record_queue", "text_file_reader", "timeout_guard", "transformations",
+    "queue_util", "record_queue", "text_file_reader", "timeout_guard", "transformations",
     "trt", "visualize",
 ))
 
