@@ -8,19 +8,22 @@ from __future__ import annotations
 import functools
 import threading
 import time
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, NoReturn
 
 from netgrad.proto import caffe2_pb2
 from netgrad.runtime import checks
 from netgrad.runtime.errors import Cancelled, NetBusy, OperatorError, Place
 from netgrad.runtime.locating import Origins, located, place_of, raise_located
-from netgrad.runtime.planning.plan import CannotPlan, plain
+from netgrad.runtime.planning.fused import Fused
+from netgrad.runtime.planning.plan import CannotPlan, Plan, plain
 
 if TYPE_CHECKING:
     from netgrad.runtime.observers import Observer
     from netgrad.runtime.steps import Step
     from netgrad.runtime.workspace import Workspace
+
+Planner = Callable[[caffe2_pb2.NetDef, "Workspace", "Collection[str] | None"], Plan]
 
 
 class BoundNet:
@@ -29,10 +32,11 @@ class BoundNet:
     Args:
         origins: knows the Python lines of its operators.
         known: names that may be read besides the blobs that are there; None: any.
+        planner: makes the plan; the plain one unless given, which is best for what runs once.
     """
 
     def __init__(self, definition: caffe2_pb2.NetDef, workspace: Workspace, origins: Origins | None = None,
-                 known: Collection[str] | None = ()) -> None:
+                 known: Collection[str] | None = (), planner: Planner = plain) -> None:
         self.definition = definition
         self.origins = origins
         self.name = definition.name
@@ -43,9 +47,9 @@ class BoundNet:
         self.observers: list[Observer] = []
         self._running = threading.Lock()
         self._cancelled = False
-        self._left: list[Step] = []
+        self._left: list[Step | Fused] = []
         try:
-            self.plan = plain(definition, workspace, known)
+            self.plan = planner(definition, workspace, known)
         except CannotPlan as failed:
             workspace.last_failed = failed.position
             raise located(failed.error, self._place(failed.position)) from None
@@ -63,12 +67,15 @@ class BoundNet:
             raise NetBusy(f"net {self.name!r} is running already; wait for that run, or create the net once more under "
                           "another name")
         try:
-            steps = self._left = self.plan.steps.copy()
+            watched = bool(self.observers or checks.wanted())
             with self.workspace.backend.running():
-                if self.observers or checks.wanted():
+                if watched:
+                    steps = self.plan.reference.copy()
+                    self._left = steps  # type: ignore[assignment]
                     self._run_watched(steps)
                 else:
-                    self._run_steps(steps)
+                    self._left = self.plan.steps.copy()
+                    self._run_steps(self._left)
         except OperatorError:  # an operator that gave up waiting
             if not self._cancelled:
                 raise
@@ -81,13 +88,13 @@ class BoundNet:
             raise Cancelled(f"the run of net {self.name!r} was cancelled; the operators that had not begun did not run")
         return True
 
-    def _run_steps(self, steps: list[Step]) -> None:
+    def _run_steps(self, steps: list[Step | Fused]) -> None:
         k = 0
         try:
             for k, step in enumerate(steps):  # noqa: B007 (read when one fails)
                 step.run()
         except Exception as error:
-            self._fail(error, k)
+            self._fail(error, self.plan.blamed(k))
 
     def cancel(self) -> None:
         """Ends a run that is under way, in another thread, after its current operator; the run raises `Cancelled`.
@@ -97,30 +104,29 @@ class BoundNet:
         if self._running.locked():
             self._cancelled = True
             self._left.clear()
-            for step in self.plan.steps:
+            for step in self.plan.reference:
                 if step.call is not None:
                     step.call.cancelled.set()
 
     def _forget_cancelling(self) -> None:
         self._cancelled = False
-        for step in self.plan.steps:
+        for step in self.plan.reference:
             if step.call is not None:
                 step.call.cancelled.clear()
 
-    def _fail(self, error: Exception, k: int) -> NoReturn:
-        position = self.plan.positions[k]
+    def _fail(self, error: Exception, position: int) -> NoReturn:
         self.workspace.last_failed = position
         raise_located(error, self._place(position))
 
     def _run_watched(self, steps: list[Step]) -> None:
-        """The same under the eyes of the observers, and with the checks that flags ask for."""
+        """The plain plan under the eyes of the observers, and with the checks that flags ask for."""
         for observer in self.observers:
             observer.net_begins()
         try:
             for k, step in enumerate(steps):
                 run = functools.partial(checks.run, step)
                 for observer in self.observers:
-                    run = functools.partial(observer.run_operator, self.plan.positions[k], step, run)
+                    run = functools.partial(observer.run_operator, k, step, run)
                 try:
                     run()
                 except Exception as error:
@@ -134,7 +140,7 @@ class BoundNet:
         totals = [0.0] * len(self.definition.op)
         with self.workspace.backend.running():
             for _ in range(rounds):
-                for position, step in zip(self.plan.positions, self.plan.steps):
+                for position, step in enumerate(self.plan.reference):
                     start = time.perf_counter()
                     step.run()
                     totals[position] += time.perf_counter() - start

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from netgrad.proto import caffe2_pb2
 from netgrad.runtime.errors import Cancelled, NetError
 from netgrad.runtime.executor import BoundNet
+from netgrad.runtime.planning.planner import planned
 from netgrad.runtime.workspace import Workspace
 
 log = logging.getLogger("netgrad")
@@ -127,7 +128,7 @@ class _Step:
     def _net(self, name: str) -> BoundNet:
         if name not in self.nets or not (self.alone or self.definition.create_workspace):
             return self.workspace.net(name)
-        return BoundNet(self.nets[name], self.workspace)
+        return BoundNet(self.nets[name], self.workspace, planner=planned)
 
     def run(self) -> None:
         step = self.definition

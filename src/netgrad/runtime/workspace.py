@@ -18,6 +18,7 @@ from netgrad.runtime.errors import BlobNotFound, NetExists, NetNotFound
 from netgrad.runtime.executor import BoundNet
 from netgrad.runtime.handles import Blob
 from netgrad.runtime.locating import Origins, place_of, raise_located
+from netgrad.runtime.planning.planner import planned
 from netgrad.runtime.steps import Step, bound
 
 log = logging.getLogger("netgrad")
@@ -223,7 +224,8 @@ class Workspace:
             if definition.name in self._nets and not overwrite:
                 raise NetExists(f"there is a net {definition.name!r} already; create it with overwrite=True to replace "
                                 "it")
-            created = self._nets[definition.name] = BoundNet(definition, self, _origins(net, definition.name))
+            created = self._nets[definition.name] = BoundNet(
+                definition, self, _origins(net, definition.name), planner=planned)
         return created
 
     _create_net = create_net

@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING
 from netgrad.graph.shapes import TensorType
 from netgrad.proto import caffe2_pb2
 from netgrad.runtime.errors import MissingBlob, OperatorError
+from netgrad.runtime.planning.fused import Fused
 from netgrad.runtime.planning.liveness import Liveness
 from netgrad.runtime.steps import Step, bound
 
 if TYPE_CHECKING:
+    from netgrad.runtime.planning.draft import Note
     from netgrad.runtime.workspace import Workspace
 
 
@@ -34,16 +36,24 @@ class Plan:
 
     Attributes:
         definition: the net.
-        steps: what runs, in order.
-        positions: for each step, the position in the net of the operator that an error in it is blamed on.
+        reference: the plain steps, one for each operator, in order: what runs where somebody watches.
+        steps: what runs else; the same, unless passes put other steps in their place.
+        positions: for each step, the position in the net at which it stands.
+        notes: what passes did.
     """
 
-    def __init__(self, definition: caffe2_pb2.NetDef, workspace: Workspace, steps: Sequence[Step],
-                 positions: Sequence[int]) -> None:
+    def __init__(self, definition: caffe2_pb2.NetDef, workspace: Workspace, reference: Sequence[Step]) -> None:
         self.definition = definition
         self.workspace = workspace
-        self.steps = list(steps)
-        self.positions = positions
+        self.reference = list(reference)
+        self.steps: list[Step | Fused] = list(reference)
+        self.positions: Sequence[int] = range(len(reference))
+        self.notes: Sequence[Note] = ()
+
+    def blamed(self, k: int) -> int:
+        """The position of the operator that an error in step ``k`` is blamed on."""
+        step = self.steps[k]
+        return step.blamed if isinstance(step, Fused) else self.positions[k]
 
     @functools.cached_property
     def liveness(self) -> Liveness:
@@ -64,9 +74,9 @@ class Plan:
         known = {name: type_of(values[name]) for name in read if name in values}
         return infer(self.definition.op, known, self.definition.name)
 
-    def on_host(self, k: int) -> bool:
-        """Whether step ``k`` runs on the host whatever the device of its operator is: strings, opaque blobs, Python."""
-        return self.steps[k].binding.host
+    def on_host(self, position: int) -> bool:
+        """Whether an operator runs on the host whatever its device is: strings, opaque blobs, Python."""
+        return self.reference[position].binding.host
 
 
 def plain(definition: caffe2_pb2.NetDef, workspace: Workspace, known: Collection[str] | None = ()) -> Plan:
@@ -92,7 +102,7 @@ def plain(definition: caffe2_pb2.NetDef, workspace: Workspace, known: Collection
         except OperatorError as error:
             raise CannotPlan(position, error) from None
         readable.update(binding.outputs)
-    return Plan(definition, workspace, steps, range(len(steps)))
+    return Plan(definition, workspace, steps)
 
 
 def inherit(operator: caffe2_pb2.OperatorDef, net: caffe2_pb2.NetDef) -> caffe2_pb2.OperatorDef:

@@ -1,0 +1,215 @@
+"""Updates that write into their parameters and moments; the planner calls them once it has shown that nobody else
+holds these.
+
+A writer gets the inputs of some operators of one type and equal arguments, whose blobs are all different, and returns
+their outputs: those in place are the inputs themselves. It returns None, and has written nothing, where it does not
+serve.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from netgrad.ops import optimizers as reference
+
+Inputs = Sequence[Sequence[Tensor]]
+Outputs = Sequence[tuple[Tensor, ...]]
+Writer = Callable[[Any, Inputs, Mapping[str, Any], bool], "Outputs | None"]
+
+_FLOATS = (torch.float32, torch.float64)
+
+
+def _alike(*tensors: Tensor) -> bool:
+    """Whether all are dense, of one shape and one common float type, and on the CPU."""
+    first = tensors[0]
+    return first.is_cpu and first.dtype in _FLOATS and all(
+        t.shape == first.shape and t.dtype == first.dtype and t.is_cpu and t.is_contiguous() for t in tensors)
+
+
+def _numbers(tensors: Sequence[Tensor], like: Tensor) -> bool:
+    """Whether each is one number, of the type of ``like``."""
+    return all(t.numel() == 1 and t.dtype == like.dtype and t.is_cpu for t in tensors)
+
+
+def weighted_sum(xp: Any, inputs: Inputs, arguments: Mapping[str, Any], spare: bool) -> Outputs | None:
+    for X, w, g, lr in inputs:
+        if not _alike(X, g) or not _numbers((w, lr), X):
+            return None
+    for X, w, g, lr in inputs:
+        if (number := w.item()) != 1:
+            X.mul_(number)
+        X.add_(g, alpha=lr.item())
+    return [(X,) for X, *_ in inputs]
+
+
+def adam(xp: Any, inputs: Inputs, arguments: Mapping[str, Any], spare: bool) -> Outputs | None:
+    *_, lr, iter = inputs[0]
+    if not all(_alike(*row[:4]) and row[0].dtype == inputs[0][0].dtype for row in inputs) or not _numbers(
+            [lr], inputs[0][0]):
+        return None
+    t = reference.iteration(xp, iter)
+    beta1, beta2 = arguments["beta1"], arguments["beta2"]
+    steps = [torch.tensor(float(t))] * len(inputs)
+    p, m, v, g = ([row[k] for row in inputs] for k in range(4))
+    # torch adds epsilon to the corrected root of the second moment, this operator to the uncorrected one
+    torch._fused_adam_(p, g, m, v, [], steps, lr=-lr.item(), beta1=beta1, beta2=beta2, weight_decay=0.0,
+                       eps=arguments["epsilon"] / (1 - beta2 ** t) ** 0.5, amsgrad=False, maximize=False)
+    return list(zip(p, m, v))
+
+
+def adagrad(xp: Any, inputs: Inputs, arguments: Mapping[str, Any], spare: bool) -> Outputs | None:
+    lr = inputs[0][3]
+    if arguments["decay"] != 1 or not _numbers([lr], inputs[0][0]) or not all(
+            _alike(*row[:3]) and row[0].dtype == inputs[0][0].dtype for row in inputs):
+        return None
+    p, h, g = ([row[k] for row in inputs] for k in range(3))
+    torch._fused_adagrad_(p, g, h, [torch.ones(())] * len(p), lr=-lr.item(), lr_decay=0.0,
+                          weight_decay=arguments["weight_decay"], eps=arguments["epsilon"], maximize=False)
+    return list(zip(p, h))
+
+
+def momentum(xp: Any, inputs: Inputs, arguments: Mapping[str, Any], spare: bool) -> Outputs | None:
+    lr = inputs[0][2]
+    if not _numbers([lr], inputs[0][0]) or not all(
+            _alike(g, m, p) and g.dtype == inputs[0][0].dtype for g, m, _, p in inputs):
+        return None
+    rate, mu = lr.item(), arguments["momentum"]
+    outputs = []
+    for g, m, _, p in inputs:
+        step = g if spare else torch.empty_like(g)
+        if arguments["nesterov"]:
+            before = m * -mu
+            m.mul_(mu).add_(g, alpha=rate)
+            torch.add(before, m, alpha=1 + mu, out=step)
+            p.sub_(step)
+        else:
+            m.mul_(mu).add_(g, alpha=rate)
+            p.sub_(m)
+            step.copy_(m)
+        outputs.append((step, m, p))
+    return outputs
+
+
+# ---- rows
+
+
+def _table(*tables: Tensor) -> bool:
+    first = tables[0]
+    return first.is_cpu and first.dtype in _FLOATS and first.numel() > 0 and all(
+        t.is_contiguous() and t.is_cpu and t.dtype == first.dtype for t in tables)
+
+
+def _places(indices: Tensor, rows: int) -> np.ndarray | None:
+    """The indices as a vector of int64; None where one is out of range."""
+    if indices.dtype not in (torch.int64, torch.int32) or not indices.numel() or not indices.is_cpu:
+        return None
+    flat: np.ndarray = indices.reshape(-1).numpy()
+    if flat.min() < 0 or flat.max() >= rows:
+        return None
+    return flat if flat.dtype == np.int64 else flat.astype(np.int64)
+
+
+def _rounds(places: np.ndarray) -> list[Any]:
+    """Positions in rounds: no place twice in a round, equal ones in their order over the rounds."""
+    order = places.argsort(kind="stable")
+    ordered = places[order]
+    again = ordered[1:] == ordered[:-1]
+    if not again.any():
+        return [slice(None)]
+    rounds = []
+    while True:
+        first = np.concatenate([[True], ~again])
+        rounds.append(order[first])
+        order, ordered = order[~first], ordered[~first]
+        if not order.size:
+            return rounds
+        again = ordered[1:] == ordered[:-1]
+
+
+def _grad_rows(grad: Tensor, count: int, param: Tensor) -> np.ndarray | None:
+    if grad.dtype != param.dtype or tuple(grad.shape) != (count, *param.shape[1:]) or not grad.is_cpu:
+        return None
+    rows: np.ndarray = grad.numpy()
+    return rows
+
+
+def sparse_adagrad(xp: Any, inputs: Inputs, arguments: Mapping[str, Any], spare: bool) -> Outputs | None:
+    ((param, moment, indices, grad, lr),) = inputs
+    if arguments["decay"] != 1 or not _table(param, moment) or moment.shape != param.shape or not _numbers([lr], param):
+        return None
+    places = _places(indices, param.shape[0])
+    if places is None or (gradient := _grad_rows(grad, places.size, param)) is None:
+        return None
+    table, sums = param.numpy(), moment.numpy()
+    rate, epsilon = (table.dtype.type(x) for x in (lr.item(), arguments["epsilon"]))
+    decay = table.dtype.type(arguments["weight_decay"])
+    with np.errstate(all="ignore"):
+        for positions in _rounds(places):
+            at, g = places[positions], gradient[positions]
+            p, h = table.take(at, 0), sums.take(at, 0)
+            if decay:
+                g = g + decay * p
+            h += g * g
+            sums[at] = h
+            np.sqrt(h, out=h)
+            h += epsilon
+            p += rate * g / h
+            table[at] = p
+    return [(param, moment)]
+
+
+def rowwise_sparse_adagrad(xp: Any, inputs: Inputs, arguments: Mapping[str, Any], spare: bool) -> Outputs | None:
+    ((param, moment, indices, grad, lr),) = inputs
+    if not _table(param, moment) or moment.shape != param.shape[:1] or param.ndim < 2 or not _numbers([lr], param):
+        return None
+    places = _places(indices, param.shape[0])
+    if places is None or (gradient := _grad_rows(grad, places.size, param)) is None:
+        return None
+    table, sums = param.numpy().reshape(param.shape[0], -1), moment.numpy()
+    gradient = gradient.reshape(places.size, -1)
+    rate, epsilon = (table.dtype.type(x) for x in (lr.item(), arguments["epsilon"]))
+    decay = table.dtype.type(arguments["weight_decay"])
+    with np.errstate(all="ignore"):
+        for positions in _rounds(places):
+            at, g = places[positions], gradient[positions]
+            p, h = table.take(at, 0), sums.take(at, 0)
+            if decay:
+                g = g + decay * p
+            h += np.einsum("ij,ij->i", g, g) / table.dtype.type(g.shape[1])
+            sums[at] = h
+            p += (rate / (np.sqrt(h) + epsilon))[:, None] * g
+            table[at] = p
+    return [(param, moment)]
+
+
+def scatter_weighted_sum(xp: Any, inputs: Inputs, arguments: Mapping[str, Any], spare: bool) -> Outputs | None:
+    row = inputs[0]
+    if len(row) != 5:
+        return None
+    X, weight, indices, rows, lr = row
+    if not _table(X) or not _numbers((weight, lr), X) or weight.item() != 1 or rows.dtype != X.dtype or \
+            rows.numel() * X.shape[0] != indices.numel() * X.numel():
+        return None
+    places = _places(indices, X.shape[0])
+    if places is None:
+        return None
+    X.index_add_(0, torch.from_numpy(places), rows.reshape(-1, *X.shape[1:]), alpha=lr.item())
+    return [(X,)]
+
+
+#: several operators at once, and one at a time
+DENSE: dict[str, Writer] = {
+    "WeightedSum": weighted_sum, "Adam": adam, "Adagrad": adagrad, "MomentumSGDUpdate": momentum}
+ROWS: dict[str, Writer] = {
+    "SparseAdagrad": sparse_adagrad, "RowWiseSparseAdagrad": rowwise_sparse_adagrad,
+    "ScatterWeightedSum": scatter_weighted_sum}
+
+
+def put_rows(table: Tensor, index: Tensor, rows: Tensor) -> None:
+    """Writes rows into a table, at different places."""
+    table.index_copy_(0, index.long(), rows.to(table.dtype))
