@@ -238,7 +238,7 @@ UNIVERSAL = frozenset({
     "order", "use_cudnn", "cudnn_exhaustive_search", "ws_nbytes_limit", "exhaustive_search", "deterministic",
     "shared_buffer", "float16_compute", "is_test", "engine", "use_grad_hack", "net_position", "debug_info",
     "enable_tensor_core", "broadcast", "op_type", "input_device_option", "parallel_execution", "cudnn_state",
-    "run_once",
+    "run_once", "freeze_bias",
 })
 
 

@@ -199,7 +199,7 @@ class _Runner:
             net = caffe2_pb2.NetDef()  # nothing is to be computed where gradients just pass on
         if net is None:
             raise BadArgument(f"its argument {net_argument}, the net of a step, is missing")
-        names = None if known is None else {*known, *call.inputs}
+        names = None if known is None else {*known, *call.inputs, *call.workspace.values}
         self.step = StepNet(net, self.definition.links, self.definition.timestep, backend.name, names)
         self._times: list[Any] = []
         forward = net_in(call, "step_net")

@@ -195,12 +195,13 @@ class _Recurrence:
 
     def _show(self, k: int, output: str) -> None:
         """Writes an output: what alias_dst says of its name, or the state of its name, or what its position says."""
-        by_name = [alias for alias in self.aliases if alias[1] == output]
-        shown, = [*by_name, *[(output, output, 0)] * (output in self.states), *self.aliases[k:k + 1]][:1] or [None]
-        if shown is None:
+        shown = [alias for alias in self.aliases if alias[1] == output]
+        shown += [(output, output, 0)] * (output in self.states) + self.aliases[k:k + 1]
+        if not shown:
             raise ValueError(f"output {k} of a RecurrentNetwork, {output!r}, is neither in alias_dst nor a state")
-        rows = self.rows[shown[0]]
-        kept = rows[shown[2]:]
+        state, _, start = shown[0]
+        rows = self.rows[state]
+        kept = rows[start:]
         result = self._joined(kept, output) if kept else self._slice(rows[0], 0, 0)
         self.unroller.write(CreateOperator("Copy", [BlobReference(result)],
                                            [BlobReference(self.unroller.name(output, self.names))]))

@@ -1,0 +1,1 @@
+"""Caffe2's `models.seq2seq`."""
