@@ -230,7 +230,8 @@ class ReservoirSampling(Operator):
     """Keeps a uniform sample of all rows that ever came by, in place."""
 
     inputs = [
-        In("RESERVOIR", "(rows kept, ...)"), In("NUM_VISITED", "one int64"), In("DATA", "(N, ...)"), In("MUTEX"),
+        In("RESERVOIR", "(rows kept, ...), or records"), In("NUM_VISITED", "one int64"),
+        In("DATA", "(N, ...), or packed records"), In("MUTEX"),
         In("OBJECT_ID", "(N,), int64: rows of one object count once", optional=True),
         In("OBJECT_TO_POS_MAP_IN", "a map of int64 to int32", optional=True),
         In("POS_TO_OBJECT_IN", "1-D int64", optional=True),
@@ -262,7 +263,7 @@ class ReservoirSampling(Operator):
         visited = int(num_visited.reshape(-1)[0])
         places = {} if object_to_pos is None else dict(object_to_pos)
         owners = [] if pos_to_object is None else pos_to_object.reshape(-1).tolist()
-        for k in range(data.shape[0]):
+        for k in range(len(data)):
             if object_id is not None and int(object_id[k]) in places:
                 continue
             place = len(rows) if visited < num_to_collect else int(op.rng.integers(0, visited + 1))
@@ -278,7 +279,10 @@ class ReservoirSampling(Operator):
             if object_id is not None:
                 owners[place] = int(object_id[k])
                 places[owners[place]] = place
-        kept = xp.stack(rows) if rows else data[:0]
+        if isinstance(data, list):  # packed records
+            kept = type(data)(rows)
+        else:
+            kept = xp.stack(rows) if rows else data[:0]
         counted = xp.asarray([visited], dtype=xp.int64).reshape(num_visited.shape)
         if object_id is None:
             return kept, counted

@@ -16,7 +16,6 @@ from netgrad.training.layers.parameters import LayerParameter
 from netgrad.training.layers.request_only import is_request_only_scalar, set_request_only
 from netgrad.training.layers.tags import TagContext
 
-
 #: arguments of ``model.X(...)`` that the model looks at: whether outputs and parameters are reported as metrics
 FOR_THE_MODEL = ("output_to_metrics", "params_to_metrics")
 

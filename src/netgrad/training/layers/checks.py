@@ -1,4 +1,4 @@
-"""What layers demand of their input records. Every message names the layer, the field, what is there and what is wanted."""
+"""What layers demand of their input records; messages name the layer, the field, what is there and what is wanted."""
 
 from __future__ import annotations
 

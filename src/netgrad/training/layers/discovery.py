@@ -16,7 +16,7 @@ def import_recursive(package: ModuleType) -> None:
             import_recursive(module)
 
 
-def find_subclasses_recursively(base_cls: type, sub_cls: set[Any]) -> None:
+def find_subclasses_recursively(base_cls: Any, sub_cls: set[Any]) -> None:
     """Adds to the set all classes that derive from one, however far."""
     for cls in base_cls.__subclasses__():
         sub_cls.add(cls)

@@ -31,7 +31,7 @@ _RANGES = {
 class FeatureSparseToDense(ModelLayer):
     """For each field, the features that its spec lists, in that order.
 
-    A field of kind "FLOAT", a Map from feature id to number, becomes a matrix, float (batch, features). The other kinds,
+    A field of kind "FLOAT", a Map from feature id to number, becomes a matrix, float (batch, features). Other kinds,
     "ID_LIST", "ID_SCORE_LIST", "EMBEDDING", map feature ids to lists, and become a Struct: ``ranges``, int32 (batch,
     features, 2), says where (start, length) in ``values`` (``ids`` and ``scores``) the list of each feature is.
     "GENERIC_FEATURE" is such a map as serialized strings.

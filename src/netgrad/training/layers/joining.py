@@ -45,7 +45,7 @@ class Concat(ModelLayer):
             if add_axis:
                 shape.insert(axis - 1, 1)
             require(self, len(shape) >= axis,
-                    f"the field {field} has rows of shape {tuple(shape)}, so that there is no axis {axis} to join along")
+                    f"the field {field} has rows of shape {tuple(shape)}, without an axis {axis} to join along")
             shapes[field] = shape
         if axis == 0:
             self.output_schema = from_blob_list(input_record[0], [self.get_next_blob_reference("output")])
@@ -54,8 +54,8 @@ class Concat(ModelLayer):
         for field, shape in shapes.items():
             others = shape[:axis - 1] + shape[axis:]
             if others != joined[:axis - 1] + joined[axis:]:
-                refuse(self, f"the field {field} has rows of shape {tuple(shape)}, which differ from those of the first, "
-                             f"{tuple(joined)}, not only in axis {axis}")
+                refuse(self, f"the field {field} has rows of shape {tuple(shape)}, the first field {tuple(joined)}; "
+                             f"they may differ in axis {axis} alone")
         joined[axis - 1] = sum(shape[axis - 1] for shape in shapes.values())
         self.output_schema = float_rows(joined, self.get_next_blob_reference("output"))
         places = None if add_axis else get_concatenated_feature_to_index(input_record.fields.values())

@@ -47,7 +47,7 @@ class LayerParameter:
 
     @initializer.setter
     def initializer(self, op: Any) -> None:
-        if op is not None and not IsOperator(getattr(op, "type", None)):
+        if op is not None and not IsOperator(str(getattr(op, "type", ""))):
             raise AssertionError(f"parameter {self.parameter} is filled by an operator, not by {op!r}")
         self._initializer = op
         if op is not None:

@@ -106,12 +106,13 @@ class MergeIdLists(ModelLayer):
 
     def __init__(self, model: Any, input_record: Any, name: str = "merged") -> None:
         super().__init__(model, name, input_record)
-        for field, record in struct(self, input_record).fields.items():
+        lists: dict[str, Any] = struct(self, input_record).fields
+        for field, record in lists.items():
             require(self, equal_schemas(record, IdList),
                     f"the field {field} must be a list of ids, List(np.int64), but is {describe(record)}")
             require(self, record.items.metadata is not None and record.items.metadata.categorical_limit is not None,
                     f"the ids of the field {field} must have a categorical_limit in their metadata")
-        limit = max(get_categorical_limit(record) for record in input_record.fields.values())
+        limit = max(get_categorical_limit(record) for record in lists.values())
         self.output_schema = NewRecord(model.net, List(Scalar(
             np.int64, blob=model.net.NextBlob(name), metadata=Metadata(categorical_limit=limit))))
 

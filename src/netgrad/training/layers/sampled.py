@@ -1,4 +1,4 @@
-"""Layers that can be trained on a sample of their outputs (sampled softmax): `SamplingTrain` around a prediction layer."""
+"""Layers trained on a sample of their outputs, as for sampled softmax: `SamplingTrain` around a prediction layer."""
 
 from __future__ import annotations
 

@@ -14,7 +14,6 @@ from netgrad.training.layers.id_features import (
     get_categorical_limit,
     get_key,
     has_evicted_values,
-    is_id_list,
     is_id_score_list,
 )
 from netgrad.training.layers.parameters import LayerPsParam
@@ -96,8 +95,8 @@ class SparseLookup(ModelLayer):
     the number of rows of the table. A record with evicted values has their rows filled anew when training.
 
     Reducers: "Sum", "Mean", "Sqrt" (the sum over the root of the length), "Max", "LogSumExp", "LogMeanExp"; "None",
-    which joins nothing: one row per id. With scores: "WeightedSum" by scores; "PositionWeighted" and "RecencyWeighted", weighted
-    sums whose scores have a gradient; "Sum" and "Mean", which ignore scores. Without scores, "WeightedSum" and
+    which joins nothing: one row per id. With scores: "WeightedSum" by scores; "PositionWeighted" and "RecencyWeighted",
+    weighted sums whose scores have a gradient; "Sum" and "Mean", which ignore scores. Without scores, "WeightedSum" and
     "WeightedMean" are "Sum" and "Mean".
 
     Attributes:
