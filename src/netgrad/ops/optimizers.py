@@ -59,20 +59,22 @@ def update_rows(xp: Any, indices: Any, tables: Rows, inputs: Rows, step: Callabl
     """Applies ``step`` once per index, in their order, as if one after another.
 
     Args:
-        indices: (K,) rows of the tables.
+        indices: rows of the tables, (K,) or of more dimensions, which are gone through as they lie in memory.
         tables: each (N, ...): read and written at the rows.
-        inputs: each (K, ...): one entry per index.
+        inputs: one entry per index: each (K, ...), or the shape of the indices and what a row has.
         step: (rows of each table, entries of each input) -> new rows of each table, then what else is wanted per index.
 
     Returns:
-        the new tables, and what else step gave, each (K, ...).
+        the new tables, and what else step gave, each like inputs.
     """
-    indices = xp.reshape(indices, (-1,))
-    count = indices.shape[0]
+    places = tuple(indices.shape)
     size, row = tables[0].shape[0], tuple(tables[0].shape[1:])
     for entries in inputs:
-        if entries.shape[:1] != (count,) or tuple(entries.shape[1:]) not in (row, ()):
-            raise ValueError(f"grad must have one row per index, {(count, *row)}; found shape {tuple(entries.shape)}")
+        if tuple(entries.shape) not in ((*places, *row), places):
+            raise ValueError(f"grad must have one row per index, {(*places, *row)}; found shape {tuple(entries.shape)}")
+    if len(places) != 1:
+        indices = xp.reshape(indices, (-1,))
+        inputs = [xp.reshape(e, (-1, *e.shape[len(places):])) for e in inputs]
     for table in tables[1:]:
         if table.shape[:1] != (size,) or tuple(table.shape[1:]) not in (row, (*row, 2), ()):
             raise ValueError(f"a moment has shape {tuple(table.shape)}, expected one entry or row for each row of the "
@@ -91,8 +93,9 @@ def update_rows(xp: Any, indices: Any, tables: Rows, inputs: Rows, step: Callabl
         for parts, other in zip(extra, after[len(tables):], strict=True):
             parts.append(other)
     order = xp.concat(rounds)
+    others = [xp.index_put(xp.zeros_like(each), order, each) for each in map(xp.concat, extra)]
     return ([xp.index_put(t, named, r) for t, r in zip(tables, rows, strict=True)],
-            [xp.index_put(xp.zeros_like(others), order, others) for others in map(xp.concat, extra)])
+            [xp.reshape(each, (*places, *each.shape[1:])) for each in others] if len(places) != 1 else others)
 
 
 def row_mean(xp: Any, rows: Any) -> Any:
