@@ -28,7 +28,9 @@ PARAMETERS = {"w1", "b1", "w2", "b2", "w", "b", "table", "one", "two"}
 ALIKE = [
     ["sgd", "policy_fixed"],
     ["table_adagrad_rowwise", "table_adagrad_counted"],
-    ["column_adagrad_rowwise", "column_adagrad_counted"],
+    # a row is a number, and vectors do not decay
+    ["column_adagrad", "column_adagrad_weight_decay", "column_adagrad_rowwise", "column_adagrad_counted",
+     "column_adagrad_rowwise_weight_decay"],
     ["grid_adagrad_rowwise", "grid_adagrad_counted"],
 ]
 
