@@ -31,6 +31,7 @@ ALIKE = [
     # a row is a number, and vectors do not decay
     ["column_adagrad", "column_adagrad_weight_decay", "column_adagrad_rowwise", "column_adagrad_counted",
      "column_adagrad_rowwise_weight_decay"],
+    ["column_adam", "column_adam_rowwise"],
     ["grid_adagrad_rowwise", "grid_adagrad_counted"],
 ]
 
