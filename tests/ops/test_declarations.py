@@ -50,17 +50,13 @@ LACKING_KERNEL = {
     "Allgather", "Allreduce", "Barrier", "Broadcast", "CloneCommonWorld", "CreateCommonWorld", "DestroyCommonWorld",
     "FileStoreHandlerCreate", "NCCLAllGather", "NCCLAllreduce", "NCCLBroadcast", "NCCLReduce", "NCCLReduceScatter",
     "ReceiveTensor", "Reduce", "ReduceScatter", "SendTensor", "StoreAdd", "StoreGet", "StoreSet", "StoreWait",
-    # images
-    "PackedInt8BGRANHWCToNCHWCStylizerPreprocess",
     # io
     "CreateBlobsQueueDB",
-    # quantized_server
-    "Int8GenQuantParams",
     # recurrent
     "Recurrent", "RecurrentGradient", "RecurrentParamGet", "RecurrentParamSet",
 }
 #: declared in Caffe2 and never written there, or only for engines and accelerators that are gone
-NO_KERNEL_NEEDED = {"Onnxifi", "SparseLengthsMax", "TTLinearGradient"}
+NO_KERNEL_NEEDED = {"Onnxifi", "TTLinearGradient"}
 
 #: Caffe2's schema allows any number, its kernel does not
 STRICTER_COUNTS = {

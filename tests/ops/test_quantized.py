@@ -10,6 +10,7 @@ import pytest
 from netgrad.graph.operator import CreateOperator as operator
 from netgrad.runtime.errors import OperatorError
 from netgrad.runtime.numeric import check_gradient, evaluate
+from netgrad.runtime.workspace import Workspace
 
 BACKENDS = pytest.mark.parametrize("backend", ["numpy", "torch"])
 X = np.random.default_rng(0).standard_normal((6, 8)).astype(np.float32)
@@ -123,3 +124,62 @@ def test_8_bits_come_close_to_floats(layer: str, arguments: dict[str, Any], back
 def test_floats_are_no_8_bit_tensors() -> None:
     with pytest.raises(OperatorError, match="no 8-bit tensor; make one with Int8Quantize"):
         evaluate(operator("Int8Relu", ["x"], ["y"]), {"x": np.ones(2, np.float32)})
+
+
+VALUES = {"one sign": np.abs(X), "both signs": X, "an outlier": np.append(X, np.float32(60)),
+          "nothing but zeros": np.zeros(3, np.float32), "nothing": np.zeros(0, np.float32)}
+
+
+def coded(x: np.ndarray, kind: str, preserve_sparsity: bool, backend: str) -> dict[str, Any]:
+    """x by way of the bytes that the scheme chooses for it, and those bytes."""
+    ops = [operator("Int8QuantSchemeBlobFill", [], ["scheme"], quantization_kind=kind,
+                    preserve_sparsity=preserve_sparsity),
+           operator("Int8GenQuantParams", ["x", "scheme"], ["parameters"]),
+           operator("Int8Quantize", ["x", "parameters"], ["bytes"]), operator("Int8Dequantize", ["bytes"], ["y"])]
+    workspace = Workspace(backend=backend)
+    workspace.feed_blob("x", x)
+    for op in ops:
+        workspace.run_operator(op)
+    return {"y": workspace.fetch_blob("y"), "bytes": workspace.fetch_int8_blob("bytes")}
+
+
+@BACKENDS
+@pytest.mark.parametrize("preserve_sparsity", [False, True])
+@pytest.mark.parametrize("values", VALUES)
+def test_the_smallest_and_largest_value_lose_half_a_step(values: str, preserve_sparsity: bool, backend: str) -> None:
+    x = VALUES[values]
+    found = coded(x, "MIN_MAX_QUANTIZATION", preserve_sparsity, backend)
+    assert (np.abs(found["y"] - x) <= found["bytes"].scale * (0.5 + 1e-5)).all()
+    if preserve_sparsity and values in ("both signs", "an outlier"):
+        assert found["bytes"].zero_point == 128
+
+
+@pytest.mark.parametrize("preserve_sparsity", [False, True])
+@pytest.mark.parametrize("values", VALUES)
+@pytest.mark.parametrize("kind", ["L2_MIN_QUANTIZATION", "L2_MIN_QUANTIZATION_APPROX"])
+def test_the_least_squared_error_is_not_above_that_of_the_whole_range(
+        kind: str, values: str, preserve_sparsity: bool) -> None:
+    x = VALUES[values]
+    error, whole = (((coded(x, k, preserve_sparsity, "numpy")["y"] - x) ** 2).sum()
+                    for k in (kind, "MIN_MAX_QUANTIZATION"))
+    assert error <= whole * 1.05
+
+
+@pytest.mark.parametrize("preserve_sparsity", [False, True])
+def test_99_of_100_values_are_kept_and_outliers_are_not(preserve_sparsity: bool) -> None:
+    x = np.append(np.random.default_rng(1).uniform(-1, 2, 5000), [-50, 90, 91]).astype(np.float32)
+    found = coded(x, "P99_QUANTIZATION", preserve_sparsity, "numpy")
+    step = found["bytes"].scale
+    assert 0.985 < (np.abs(found["y"] - x) <= step * 0.51).mean() < 1 and step < 0.02
+
+
+@BACKENDS
+def test_schemes_and_parameters_that_are_none_are_refused(backend: str) -> None:
+    with pytest.raises(OperatorError, match="quantization_kind is 'BEST'"):
+        evaluate(operator("Int8QuantSchemeBlobFill", [], ["s"], quantization_kind="BEST"), {}, backend=backend)
+    with pytest.raises(OperatorError, match="Int8QuantSchemeBlobFill"):
+        evaluate(operator("Int8GenQuantParams", ["x", "x"], ["q"]), {"x": X}, backend=backend)
+    with pytest.raises(OperatorError, match="Int8GenQuantParams"):
+        evaluate(operator("Int8Quantize", ["x", "x"], ["q"]), {"x": X}, backend=backend)
+    with pytest.raises(OperatorError, match="not finite"):
+        coded(np.array([1, np.inf], np.float32), "P99_QUANTIZATION", False, backend)

@@ -162,3 +162,14 @@ def test_rows_are_counted_by_shape_alone() -> None:
                     ("SortedSegmentRangeMeanGradient", 0), ("TopKGradient", 2)):
         declaration: Any = registry.find(type)
         assert [s.shape_only for s in declaration.inputs].index(True) == k
+
+
+@BACKENDS
+def test_the_greatest_of_bags_is_that_of_their_rows(backend: str) -> None:
+    bags = operator("SparseLengthsMax", ["table", "indices", "lengths"], ["y"])
+    rows = [operator("Gather", ["table", "indices"], ["rows"]), operator("LengthsMax", ["rows", "lengths"], ["y"])]
+    feeds = {"table": TABLE, "indices": INDICES, "lengths": LENGTHS}
+    np.testing.assert_array_equal(evaluate(bags, feeds, backend=backend)["y"],
+                                  evaluate(rows, feeds, backend=backend)["y"])
+    with pytest.raises(OperatorError, match="add up|sum"):
+        evaluate(bags, {**feeds, "lengths": LENGTHS + 1}, backend=backend)

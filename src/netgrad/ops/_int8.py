@@ -7,9 +7,22 @@ byte, halves to even; Caffe2's integer arithmetic may differ from that by one.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from netgrad.graph.shapes import ShapeError
+
+
+class QuantizationParameters(NamedTuple):
+    """Scale and zero point of an 8-bit tensor that is yet to be made."""
+
+    scale: float
+    zero_point: int
+
+
+def require_parameters(name: str, x: Any) -> QuantizationParameters:
+    if not isinstance(x, QuantizationParameters):
+        raise ValueError(f"{name} holds no scale and zero point; make them with Int8GenQuantParams")
+    return x
 
 
 def int8_tensor(data: Any, scale: float, zero_point: int) -> Any:

@@ -12,7 +12,7 @@ from typing import Any
 from netgrad.graph.arguments import Int, Ints
 from netgrad.graph.declaration import In, Operator, Out, between
 from netgrad.graph.example import Example, Tensor
-from netgrad.graph.rules import Rule
+from netgrad.graph.rules import Rule, not_implemented
 from netgrad.graph.shapes import TensorType
 from netgrad.ops._arrays import require_rank, require_shape
 from netgrad.ops._rows import (
@@ -22,6 +22,7 @@ from netgrad.ops._rows import (
     places,
     rows_like,
     rows_of,
+    segment_max,
     segment_mean,
     segment_sum,
     sorted_segments,
@@ -136,11 +137,19 @@ class SparseLengthsMean(SparseReduction):
         {"OUTPUT": [[3.0], [2.0]]})
 
 
-class SparseLengthsMax(Operator):
-    """Named by Caffe2's registry for one engine, without a schema or a kernel; it cannot run."""
+class SparseLengthsMax(SparseReduction):
+    """The greatest entry of each bag's rows of the table, place by place; 0 for an empty bag.
 
-    inputs = [In("inputs", "as for SparseLengthsSum", variadic=True, optional=True)]
-    outputs = [Out("outputs", variadic=True, optional=True)]
+    Caffe2 has it on the GPU alone, without a schema, and without a gradient.
+    """
+
+    gradient = not_implemented("Caffe2 has no rule for it: use Gather and LengthsMax")
+    example = Example(
+        {"DATA": [[1.0], [2.0], [3.0]], "INDICES": Tensor([2, 0, 1], "int64"), "LENGTHS": [1, 2]},
+        {"OUTPUT": [[3.0], [2.0]]})
+
+    def kernel(xp: Any, DATA: Any, INDICES: Any, LENGTHS: Any) -> Any:
+        return segment_max(xp, lookup(xp, DATA, INDICES), check_lengths(xp, LENGTHS, "LENGTHS"))
 
 
 class SparseLengthsWeightedSum(SparseReduction):

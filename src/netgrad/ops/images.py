@@ -10,7 +10,7 @@ from netgrad.graph.declaration import In, Operator, Out
 from netgrad.graph.example import Example, Tensor
 from netgrad.graph.rules import Rule, emits, forbidden
 from netgrad.graph.shapes import ShapeError, TensorType, same_as
-from netgrad.ops._arrays import array, channels_back, channels_first, require_shape, single, zeros
+from netgrad.ops._arrays import array, channels_back, channels_first, countable, product, require_shape, single, zeros
 from netgrad.ops._windows import WINDOW, join_dims, split_dims
 
 IMAGE = "(N, C, H, W) or, with order NHWC, (N, H, W, C); float"
@@ -439,16 +439,39 @@ class NormalizePlanarYUV(Operator):
 
 
 class PackedInt8BGRANHWCToNCHWCStylizerPreprocess(Operator):
-    """A camera's image of bytes as floats less a mean, with noise, for a style network."""
+    """A camera's image of bytes as floats less a mean, with noise, for a style network.
 
-    inputs = [In("image", "(1, H, W, 4), uint8: blue, green, red, alpha"), In("mean", "(3,)")]
-    outputs = [Out("Y", "(1, 3, H, W), float")]
-    arguments = [Int("noise_size", 491), Float("noise_std", 10.0)]
-    effects = {"random"}
+    The noise is drawn once in the operator's life, and repeats along the image.
+    """
+
+    inputs = [In("image", "(N, H, W, 4), uint8: blue, green, red, alpha"), In("mean", "(3,)")]
+    outputs = [Out("Y", "(N, 3, H, W), float")]
+    arguments = [Int("noise_size", 491, "how many values of noise there are"),
+                 Float("noise_std", 10.0, "their standard deviation")]
+    effects = {"random", "state"}
+    example = Example(
+        {"image": Tensor([[[[11, 22, 33, 255]]]], "uint8"), "mean": [10.0, 20.0, 30.0]},
+        {"Y": [[[[1.0]], [[2.0]], [[3.0]]]]},
+        {"noise_std": 0.0})
 
     def shape(image: TensorType, mean: TensorType, **_: Any) -> TensorType:
         dims = image.dims
         return TensorType("float32", None if dims is None else (dims[0], 3, *dims[1:3]))
+    def kernel(xp: Any, image: Any, mean: Any, *, noise_size: int, noise_std: float, op: Any) -> Any:
+        if image.ndim != 4 or image.shape[3] != 4 or image.dtype != xp.uint8:
+            raise ShapeError(f"the image has shape {tuple(image.shape)} and dtype {xp.dtype_name(image)}, expected "
+                             "(N, H, W, 4), uint8")
+        require_shape("the mean", mean, (3,), ", one number per channel")
+        if noise_size < 1 or not noise_std >= 0:
+            raise ValueError(f"noise_size is {noise_size} and noise_std {noise_std}: expected a positive number of "
+                             "values, and a standard deviation")
+        if "noise" not in op.state:
+            op.state["noise"] = op.rng.normal((noise_size,)) * noise_std
+        colours = xp.permute_dims(xp.astype(image[..., :3], xp.float32), (0, 3, 1, 2))
+        places = xp.arange(product(colours.shape), device=getattr(image, "device", None)) % noise_size
+        noise = xp.take(xp.astype(xp.from_numpy(op.state["noise"], like=image), xp.float32), places, axis=0)
+        return colours - xp.reshape(mean, (1, 3, 1, 1)) + xp.reshape(noise, colours.shape)
+
 
 
 class BRGNCHWCToPackedInt8BGRAStylizerDeprocess(Operator):

@@ -14,7 +14,7 @@ from netgrad.graph.example import Example, Quantized, Tensor
 from netgrad.graph.shapes import same_as
 from netgrad.ops import _int8
 from netgrad.ops._arrays import product
-from netgrad.ops._int8 import of_bytes, of_reals
+from netgrad.ops._int8 import of_bytes, of_reals, require_parameters
 from netgrad.ops.activations import LeakyRelu, Sigmoid, Softmax
 from netgrad.ops.convolution import Conv, ConvTranspose
 from netgrad.ops.images import ResizeNearest
@@ -61,7 +61,7 @@ class Int8Quantize(Int8):
 
     def kernel(xp: Any, X: Any, Qparam: Any, *, Y_scale: float, Y_zero_point: int) -> Any:
         if Qparam is not None:
-            Y_scale, Y_zero_point = Qparam.scale, Qparam.zero_point
+            Y_scale, Y_zero_point = require_parameters("Qparam", Qparam)
         return _int8.quantized(xp, X, Y_scale, Y_zero_point)
 
 
@@ -316,7 +316,7 @@ class Int8FC(Int8):
     def kernel(xp: Any, X: Any, W: Any, b: Any, Qparam: Any, *, Y_scale: float, Y_zero_point: int, axis: int,
                axis_w: int) -> Any:
         if Qparam is not None:
-            Y_scale, Y_zero_point = Qparam.scale, Qparam.zero_point
+            Y_scale, Y_zero_point = require_parameters("Qparam", Qparam)
         Y = FC.kernel(xp, *(_int8.real(xp, x) for x in (X, W, b)), axis=axis, axis_w=axis_w)
         return _int8.quantized(xp, Y, Y_scale, Y_zero_point)
 

@@ -173,13 +173,6 @@ class Int8ConvPackWeight(Operator):
         return _packed(xp, W, b)
 
 
-class Int8GenQuantParams(Operator):
-    """Chooses scale and zero point for a tensor."""
-
-    inputs = [In("X", "float"), In("quant_scheme", "opaque")]
-    outputs = [Out("quant_param", "opaque", differentiable=False)]
-
-
 class Quantize(Operator):
     """Floats to 8 (or 16) bits, as Int8Quantize."""
 
@@ -194,7 +187,7 @@ class Quantize(Operator):
 
     def kernel(xp: Any, X: Any, Qparam: Any, *, op: Any) -> Any:
         if Qparam is not None:
-            return _int8.quantized(xp, X, Qparam.scale, Qparam.zero_point)
+            return _int8.quantized(xp, X, *_int8.require_parameters("Qparam", Qparam))
         return _int8.given_or_chosen(xp, X, op)
 
 
@@ -226,7 +219,7 @@ class Int8FCRelu(Operator):
         Y = FC.kernel(xp, _int8.real(xp, X), _real_weights(xp, W), _int8.real(xp, b), axis=axis, axis_w=axis_w)
         Y = xp.maximum(Y, xp.zeros_like(Y))
         if Qparam is not None:
-            return _int8.quantized(xp, Y, Qparam.scale, Qparam.zero_point)
+            return _int8.quantized(xp, Y, *_int8.require_parameters("Qparam", Qparam))
         return _int8.given_or_chosen(xp, Y, op)
 
 
