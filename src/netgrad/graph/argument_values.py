@@ -109,7 +109,8 @@ def set_declared(argument: Any, declared: Arg, key: str, value: Any) -> bool:
     Returns:
         Whether the value fits the declaration. One that does not is set as it is; the schema check names it.
     """
-    if isinstance(declared, Tensors) and isinstance(value, (list, tuple)):
+    if (isinstance(declared, Tensors) and isinstance(value, (list, tuple))
+            and all(isinstance(v, caffe2_pb2.TensorProto) for v in value)):
         argument.tensors.extend(value)
         return True
     if isinstance(declared, (Net, Nets)) and hasattr(value, "Proto"):

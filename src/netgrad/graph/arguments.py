@@ -7,6 +7,7 @@ value where a list is meant) and refuses the rest by name.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -92,6 +93,8 @@ def _list(argument: Any, repeated: Iterable[str], single: Iterable[str], cast: C
 
 
 def _whole(value: float) -> int:
+    if not math.isfinite(value):
+        raise ValueError(f"holds {value}")
     if value != int(value):
         raise ValueError(f"holds the fraction {value}")
     return int(value)
@@ -189,7 +192,10 @@ class Net(Arg):
 
             from netgrad.proto import caffe2_pb2
 
-            return text_format.Parse(_text(argument.s), caffe2_pb2.NetDef())
+            try:
+                return text_format.Parse(_text(argument.s), caffe2_pb2.NetDef())
+            except text_format.ParseError as error:
+                raise ValueError(f"holds text that is no NetDef: {error}") from None
         if len(argument.ListFields()) <= 1:  # a name alone: the net was taken out (extracting a predictor does so)
             return None
         return _scalar(argument, ("n",), lambda net: net)

@@ -208,7 +208,10 @@ def fill_operator(
     Returns:
         Whether all arguments fit the declaration and none that it requires is missing.
     """
-    op.name = name
+    try:
+        op.name = name
+    except TypeError:
+        raise ArgumentError(f"{op.type}: the operator's name is {name!r}; expected a string") from None
     if control_input:
         op.control_input.extend(rectified_names(control_input))
     option = device_option if device_option is not None else _threadlocal_scope.devicescope

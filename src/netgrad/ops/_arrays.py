@@ -40,6 +40,17 @@ def product(sizes: Sequence[int]) -> int:
     return total
 
 
+#: places along one axis, or samples of one region, that kernels list one by one
+MOST_PLACES = 2**24
+
+
+def countable(name: str, count: int) -> int:
+    """``count``, refused where it is beyond what can be listed one by one."""
+    if count > MOST_PLACES:
+        raise ValueError(f"{name} would be {count}; the most is {MOST_PLACES}")
+    return count
+
+
 def require_shape(name: str, x: Any, shape: Sequence[int | None], why: str = "") -> None:
     """Raises `ShapeError` unless ``x`` has exactly this shape."""
     if x is None:

@@ -4,12 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
-from netgrad.graph.arguments import Bool, Int, Ints, Net, Strs
+from netgrad.graph.arguments import ArgumentError, Bool, Int, Ints, Net, Strs
 from netgrad.graph.declaration import ANY_PAIR, In, Operator, Out, between
 from netgrad.graph.example import Example
 from netgrad.graph.rules import forbidden, no_gradient, through_nets
 from netgrad.graph.shapes import TensorType
 from netgrad.ops._arrays import require_shape, require_size
+
+
+def _there(net: Any, argument: str) -> Any:
+    """A net that an operator cannot do without."""
+    if net is None:
+        raise ArgumentError(f"argument {argument!r} holds no net; give it one")
+    return net
 
 
 class If(Operator):
@@ -23,9 +30,11 @@ class If(Operator):
     gradient = through_nets
 
     def kernel(xp: Any, *, op: Any) -> None:
-        net = op.nets.get("then_net" if op.truth(0) else "else_net")
-        if net is not None:
-            net.run()
+        body, otherwise = _there(op.nets.get("then_net"), "then_net"), op.nets.get("else_net")
+        if op.truth(0):
+            body.run()
+        elif otherwise is not None:
+            otherwise.run()
 
 
 class AsyncIf(If):
@@ -43,14 +52,13 @@ class While(Operator):
     gradient = through_nets
 
     def kernel(xp: Any, *, op: Any) -> None:
-        condition, body = op.nets.get("cond_net"), op.nets.get("loop_net")
+        condition, body = op.nets.get("cond_net"), _there(op.nets.get("loop_net"), "loop_net")
         while True:
             if condition is not None:
                 condition.run()
             if not op.truth(0):
                 return
-            if body is not None:
-                body.run()
+            body.run()
 
 
 class ONNXWhile(Operator):
@@ -85,7 +93,7 @@ class ONNXWhile(Operator):
         trip = 0
         while (most is None or trip < most) and (not has_cond or bool(condition)):
             number = xp.asarray(trip, dtype=xp.int64)
-            condition, *made = op.inside.run(number, condition, *carried, *rest)
+            condition, *made = _there(op.inside, "body").run(number, condition, *carried, *rest)
             carried = made[:count]
             for seen, value in zip(rounds, made[count:]):
                 seen.append(value if value.ndim else xp.reshape(value, (1,)))
@@ -111,7 +119,7 @@ class Do(Operator):
     gradient = through_nets
 
     def kernel(xp: Any, *, op: Any) -> None:
-        op.inside.run()
+        _there(op.inside, "net").run()
 
 
 class CreateScope(Operator):

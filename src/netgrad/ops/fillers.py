@@ -15,8 +15,9 @@ from netgrad.graph.declaration import In, Operator, Out
 from netgrad.graph.example import Example, Tensor
 from netgrad.graph.rules import no_gradient
 from netgrad.graph.shapes import TensorType, data_dependent
-from netgrad.ops._arrays import array, product, zeros
+from netgrad.ops._arrays import product, zeros
 from netgrad.ops._axes import int_list, number
+from netgrad.ops._rows import check_lengths, places, spread
 from netgrad.ops._strings import string_array
 from netgrad.proto import caffe2_pb2
 
@@ -179,10 +180,10 @@ class DiagonalFill(Operator):
             raise ValueError("strings have no zero to stand beside a diagonal; use ConstantFill")
         kind = xp.dtype_of(name)
         steps = [product(dims[k + 1:]) for k in range(len(dims))]
-        places = xp.asarray([k * sum(steps) for k in range(min(dims))], dtype=xp.int64)
+        on_diagonal = xp.arange(min(dims), dtype=xp.int64) * sum(steps)
         flat = xp.zeros((product(dims),), dtype=kind)
         values = xp.full((min(dims),), _constant_value(name, value), dtype=kind)
-        return xp.reshape(xp.index_put(flat, places, values), dims)
+        return xp.reshape(xp.index_put(flat, on_diagonal, values), dims)
 
 
 class _Given(Operator, abstract=True):
@@ -322,7 +323,8 @@ class LengthsRangeFill(Operator):
     def kernel(xp: Any, lengths: Any) -> Any:
         if lengths.ndim != 1 or xp.dtype_name(lengths) != "int32":
             raise ValueError(f"found {xp.dtype_name(lengths)} of shape {tuple(lengths.shape)}, expected 1-D int32")
-        return array(xp, [k for n in int_list(xp, lengths) for k in range(n)], lengths)
+        segments = spread(xp, lengths, name="lengths")
+        return xp.astype(places(xp, check_lengths(xp, lengths, "lengths"), segments), lengths.dtype)
 
 
 class Range(Operator):

@@ -62,7 +62,7 @@ class Float16ConstantFill(Float16Fill):
     example = Example({}, {"Y": Tensor([1.5, 1.5], "float16")}, {"shape": [2], "value": 1.5})
 
     def kernel(xp: Any, *, value: float, shape: Any) -> Any:
-        return xp.full(tuple(shape), value, dtype=xp.dtype_of("float16"))
+        return xp.astype(xp.full(tuple(shape), value, dtype=xp.float32), xp.dtype_of("float16"))
 
 
 class Float16UniformFill(Float16Fill):

@@ -140,7 +140,7 @@ class PadImageGradient(_Pads):
 def _scaled(size: int, scale: float) -> int:
     if scale <= 0:
         raise ValueError(f"the scale is {scale}, expected a positive number")
-    return int(single(size * single(scale)))
+    return countable("the size scaled", int(single(size * single(scale))))
 
 
 def _nearest(size: int, out: int, scale: float) -> list[int]:
@@ -410,12 +410,11 @@ def _covering(height: int, width: int, scales: int, overlap: float) -> list[list
         return [min(math.floor(step * k), size - side) for k in range(count)]
 
     boxes = []
-    for scale in range(1, scales + 1):
+    for scale in range(1, min(scales + 1, 2 * short)):  # from there on a square has no pixel
         side = 2 * short // (scale + 1)
-        if side:
-            for left in starts(width, side, scale + (more if width > height else 0)):
-                for top in starts(height, side, scale + (more if height > width else 0)):
-                    boxes.append([float(left), float(top), float(left + side - 1), float(top + side - 1)])
+        for left in starts(width, side, scale + (more if width > height else 0)):
+            for top in starts(height, side, scale + (more if height > width else 0)):
+                boxes.append([float(left), float(top), float(left + side - 1), float(top + side - 1)])
     return boxes
 
 
@@ -457,6 +456,7 @@ class PackedInt8BGRANHWCToNCHWCStylizerPreprocess(Operator):
     def shape(image: TensorType, mean: TensorType, **_: Any) -> TensorType:
         dims = image.dims
         return TensorType("float32", None if dims is None else (dims[0], 3, *dims[1:3]))
+
     def kernel(xp: Any, image: Any, mean: Any, *, noise_size: int, noise_std: float, op: Any) -> Any:
         if image.ndim != 4 or image.shape[3] != 4 or image.dtype != xp.uint8:
             raise ShapeError(f"the image has shape {tuple(image.shape)} and dtype {xp.dtype_name(image)}, expected "
@@ -471,7 +471,6 @@ class PackedInt8BGRANHWCToNCHWCStylizerPreprocess(Operator):
         places = xp.arange(product(colours.shape), device=getattr(image, "device", None)) % noise_size
         noise = xp.take(xp.astype(xp.from_numpy(op.state["noise"], like=image), xp.float32), places, axis=0)
         return colours - xp.reshape(mean, (1, 3, 1, 1)) + xp.reshape(noise, colours.shape)
-
 
 
 class BRGNCHWCToPackedInt8BGRAStylizerDeprocess(Operator):

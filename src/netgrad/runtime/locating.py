@@ -6,6 +6,7 @@ import contextlib
 from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
+from netgrad.graph import registry
 from netgrad.graph.arguments import ArgumentError
 from netgrad.graph.shapes import ShapeError
 from netgrad.proto import caffe2_pb2
@@ -42,6 +43,10 @@ _FORESEEN: dict[type[Exception], type[OperatorError]] = {
     ArgumentError: BadArgument, ShapeError: BadShape, ValueError: BadValue, NotImplementedError: KernelError}
 
 
+#: torch says with a RuntimeError of these words that memory does not suffice
+_OUT_OF_MEMORY = ("can't allocate memory", "Storage size calculation overflowed")
+
+
 def located(error: Exception, place: Place) -> BaseException:
     """The exception to raise for what an operator's binding or kernel raised at ``place``.
 
@@ -56,9 +61,20 @@ def located(error: Exception, place: Place) -> BaseException:
     for kind, ours in _FORESEEN.items():
         if isinstance(error, kind):
             return ours(str(error)).at(place)
-    found = KernelError(f"{type(error).__name__}: {error}")
+    if isinstance(error, MemoryError) or any(words in str(error) for words in _OUT_OF_MEMORY):
+        return BadValue(f"there is not enough memory ({error}): are sizes and arguments what they should be?").at(place)
+    found = KernelError(f"cannot compute with these inputs and arguments ({type(error).__name__}: {error})"
+                        f"{_expected(place.type)}")
     found.__cause__ = error
     return found.at(place)
+
+
+def _expected(type: str) -> str:
+    """What the operator takes, in the words of its declaration."""
+    declaration = registry.find(type)
+    slots = declaration.inputs if declaration is not None else ()
+    told = "; ".join(f"{slot.name}: {slot.doc}" if slot.doc else slot.name for slot in slots)
+    return f"\n  expected: {told}" if told else ""
 
 
 def raise_located(error: Exception, place: Place) -> NoReturn:
