@@ -51,7 +51,7 @@ def _told(source: str) -> Iterator[None]:
             raise StorageError(f"{source}: {error}") from None
 
 
-def _verify(path: str) -> None:
+def _verify(path: str, cure: str = "get a whole and unchanged copy") -> None:
     """Raises `StorageError` where the data are damaged. A writer may have been at work, so that it looks twice."""
     data = os.path.join(path, "data.mdb")
     if not os.path.exists(data):
@@ -67,7 +67,7 @@ def _verify(path: str) -> None:
                 return
             after = os.stat(data)
             if last or (before.st_mtime_ns, before.st_size) == (after.st_mtime_ns, after.st_size):
-                raise StorageError(f"{path}: the file is damaged ({problems[0]}); get a whole and unchanged copy")
+                raise StorageError(f"{path}: the file is damaged ({problems[0]}); {cure}")
 
 
 class LMDB(Database):
@@ -90,7 +90,7 @@ class LMDB(Database):
         folder = os.path.realpath(source)
         if os.path.exists(folder):
             if os.listdir(folder) if os.path.isdir(folder) else True:
-                _verify(source)
+                _verify(source, "delete the folder to write a new one" if mode is Mode.new else "get a whole copy")
         else:
             parent, name = os.path.split(folder)
             folder = self._temporary = os.path.join(parent, f".{name[:100]}.{secrets.token_hex(6)}.tmp")

@@ -24,6 +24,7 @@ class ProtoDB(Database):
         super().__init__(source, mode)
         self._records: list[tuple[bytes, bytes]] = []
         self._new: Replacement | None = None
+        self._closed = False
         if mode is not Mode.new and (mode is Mode.read or os.path.exists(source)):
             self._records = _read(source)
         if mode is not Mode.read:
@@ -31,6 +32,8 @@ class ProtoDB(Database):
 
     def new_cursor(self) -> Cursor:
         self._require(Mode.read)
+        if self._closed:
+            raise StorageError(f"{self.source}: it was closed")
         return _Cursor(self.source, self._records)
 
     def check_record(self, key: bytes, value: bytes) -> None:
@@ -47,6 +50,7 @@ class ProtoDB(Database):
         self._records += records
 
     def close(self) -> None:
+        self._closed = True
         if self._new is not None and not self._new.closed:
             with told_of(self.source):
                 try:
