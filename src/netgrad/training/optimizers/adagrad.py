@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from netgrad.graph.operator import GradientSlice
@@ -9,7 +10,25 @@ from netgrad.proto.caffe2_pb2 import TensorProto
 from netgrad.training.optimizers.base import Optimizer, known_shape, row_fill
 from netgrad.training.parameters import ParameterInfo
 
-_WITHOUT_OPERATOR = {"pruning_options": "MaskedAdagrad", "swa_options": "SWA", "ema_options": "EMA"}
+#: options of averages -> arguments of the operators
+_SWA_ARGUMENTS = {
+    "swa_avg_start_it": "avg_start",
+    "swa_avg_end_it": "avg_end",
+    "swa_feedback_start_it": "feedback_start",
+    "swa_feedback_step": "feedback_step",
+    "swa_feedback_end_it": "feedback_end",
+}
+_EMA_ARGUMENTS = {name: name for name in ("ema_start", "ema_end", "ema_step", "ema_alpha")}
+
+
+def _arguments(what: str, options: Mapping[str, Any] | None, names: Mapping[str, str]) -> dict[str, Any] | None:
+    """Options of an average as arguments of its operator; None: there is no average."""
+    if not options:
+        return None
+    unknown = sorted(set(options) - set(names))
+    if unknown:
+        raise ValueError(f"Adagrad: {what} has no {', '.join(unknown)}; it may have {', '.join(names)}")
+    return {names[name]: value for name, value in options.items() if value is not None}
 
 
 class AdagradOptimizer(Optimizer):
@@ -25,6 +44,11 @@ class AdagradOptimizer(Optimizer):
         lars: the offset of layer-wise rate scaling, for dense gradients; None: none.
         output_effective_lr, output_effective_lr_and_update: leave ``*_effective_lr`` (and ``*_update``) to look at.
         weight_scale: an object with ``stepsize``, ``upper_bound_iter``, ``scale``, ``to_aux`` (operator WeightScale).
+        swa_options: for dense gradients: a dictionary of ``swa_avg_start_it``, ``swa_avg_end_it``,
+            ``swa_feedback_start_it``, ``swa_feedback_step``, ``swa_feedback_end_it``, all optional (operator SWA); the
+            average of a parameter is in ``*_swa``.
+        ema_options: a dictionary of ``ema_start``, ``ema_end``, ``ema_step``, ``ema_alpha``, all optional (operator
+            EMA); the moving average of a parameter is in ``*_ema``.
         counter_halflife: if positive, counts how often rows are updated, for sparse gradients, with that half-life.
     """
 
@@ -41,16 +65,18 @@ class AdagradOptimizer(Optimizer):
         lars: float | None = None,
         output_effective_lr: bool = False,
         output_effective_lr_and_update: bool = False,
+        pruning_options: Mapping[str, Any] | None = None,
+        swa_options: Mapping[str, int] | None = None,
+        ema_options: Mapping[str, float] | None = None,
         weight_scale: Any = None,
         counter_halflife: int = -1,
         **kwargs: Any,
     ) -> None:
         super().__init__()
-        for option, operator in _WITHOUT_OPERATOR.items():
-            if kwargs.pop(option, None):
-                raise ValueError(
-                    f"Adagrad: {option} needs operator {operator}, which no release of Caffe2 had; leave it out"
-                )
+        if pruning_options:
+            raise ValueError(
+                "Adagrad: pruning_options needs operator MaskedAdagrad, which no release of Caffe2 had; leave it out"
+            )
         self.alpha = alpha
         self.epsilon = epsilon
         self.decay = decay
@@ -62,6 +88,8 @@ class AdagradOptimizer(Optimizer):
         self.lars = lars
         self.output_effective_lr = output_effective_lr
         self.output_effective_lr_and_update = output_effective_lr_and_update
+        self.swa_arguments = _arguments("swa_options", swa_options, _SWA_ARGUMENTS)
+        self.ema_arguments = _arguments("ema_options", ema_options, _EMA_ARGUMENTS)
         self.weight_scale = weight_scale
         self.counter_halflife = counter_halflife
         self.init_kwargs = kwargs
@@ -109,6 +137,10 @@ class AdagradOptimizer(Optimizer):
             if self.output_effective_lr_and_update:
                 outputs.append(f"{param}_update")
             net.Adagrad([param, squares, grad, lr], outputs, **options)
+            if self.swa_arguments is not None:
+                self._average(net.SWA, param_init_net, param, "_swa", iteration, self.swa_arguments)
+        if self.ema_arguments is not None:
+            self._average(net.EMA, param_init_net, param, "_ema", iteration, self.ema_arguments)
         if self.weight_scale:
             self._scale(net, [param, squares] if self.weight_scale.to_aux else [param], iteration)
 
@@ -133,6 +165,15 @@ class AdagradOptimizer(Optimizer):
         last = row_fill(param_init_net, param_info, "_prev_update_iter", value=0, dtype=TensorProto.INT64)
         self._aux_params.local.extend([count, last])
         return [last, count]
+
+    def _average(
+        self, operator: Any, param_init_net: Any, param: Any, suffix: str, iteration: Any, arguments: Mapping[str, Any]
+    ) -> None:
+        name = f"{param}{suffix}"
+        if not param_init_net.BlobIsDefined(name):
+            param_init_net.ConstantFill([param], name, value=0.0)
+            self._aux_params.local.append(name)
+        operator([param, name, iteration], [param, name], **arguments)
 
     def _scale(self, net: Any, blobs: list[Any], iteration: Any) -> None:
         scale = self.weight_scale
