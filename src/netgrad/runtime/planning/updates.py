@@ -3,13 +3,13 @@
 An update names its parameter and moments as inputs and outputs. The plain plan makes new arrays and binds the names to
 them, which for a table of rows costs a copy of the table. A step of this pass writes into the arrays that are there, if
 
-1. the step itself made them, in an earlier run: the first run is the plain one, whose results are its own. What a user
-   fed or another net made may have holders that no count shows;
+1. the step itself made them, in an earlier run: what a user fed or another net made, which may have holders that no
+   count shows, is copied, and the copy written;
 2. nobody else holds them now (`is_held_once` of the backend): no other blob, workspace, view, tape or user;
 3. their names occur once among the operator's inputs.
 
-Else the operators run plainly. Fetched arrays are copies; tensors that users share are of another type, and never
-written.
+Else copies are written, as the plain plan makes new arrays. Fetched arrays are copies; tensors that users share are of
+another type, and never written.
 
 An update in place that fails has written nothing: writers check first, and what kernels want to write into tables
 (`Rows`) is written when they have returned.
@@ -23,7 +23,6 @@ import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from netgrad.runtime.backends import Backend
 from netgrad.runtime.planning.draft import Draft
 from netgrad.runtime.planning.fused import Fused
 from netgrad.runtime.steps import Step
@@ -83,21 +82,8 @@ class Rows:
 class Update(Fused):
     """Updates of one type, of different parameters, in place where that cannot be seen."""
 
-    __slots__ = (
-        "arguments",
-        "array_type",
-        "blobs",
-        "clone",
-        "held_once",
-        "names",
-        "outputs",
-        "owned",
-        "pairs",
-        "spared",
-        "write",
-        "written",
-        "xp",
-    )
+    __slots__ = ("arguments", "array_type", "blobs", "copy", "held_once", "names", "outputs", "owned", "places",
+                 "spared", "write", "written", "xp")
 
     def __init__(self, members: Sequence[Step], positions: Sequence[int], pairs: Sequence[tuple[int, int]],
                  write: Callable[..., Any], held_once: Callable[[Any, str], bool], spared: Sequence[str]) -> None:
@@ -107,64 +93,48 @@ class Update(Fused):
         self.array_type = first.array_type
         self.xp = first.binding.xp
         self.arguments: Mapping[str, Any] = first.binding.arguments
-        self.pairs = tuple(pairs)
         self.write = write
         self.held_once = held_once
         #: blobs that may be written if they are held once: their values end here
         self.spared = tuple(spared)
         self.names = [step.inputs for step in members]
         self.outputs = [step.outputs for step in members]
-        #: the blobs that are written in place, and what this step made of them
+        #: the blobs that are written in place, and where they stand among the inputs: (member, input)
         self.written = [step.inputs[i] for step in members for i, _ in pairs]
+        self.places = [(k, i) for k in range(len(members)) for i, _ in pairs]
+        #: what this step made of them
         self.owned: list[Callable[[], Any]] = [_nothing] * len(self.written)
-        self.clone = _cloner(first.backend)
+        self.copy = first.backend.xp.asarray
 
     def run(self) -> None:
-        blobs, held_once = self.blobs, self.held_once
-        for name, made in zip(self.written, self.owned):
-            if name not in blobs or made() is not blobs[name] or not held_once(blobs, name):
-                return self._run_anew()
+        blobs, held_once, array_type = self.blobs, self.held_once, self.array_type
+        taken = [k for k, (name, made) in enumerate(zip(self.written, self.owned))
+                 if name not in blobs or made() is not blobs[name] or not held_once(blobs, name)]
         spare = bool(self.spared) and all(name in blobs and held_once(blobs, name) for name in self.spared)
         try:
             inputs = [[blobs[name] for name in names] for names in self.names]
         except KeyError:
             return self.run_plainly()
-        array_type = self.array_type
         for row in inputs:
             for value in row:
                 if type(value) is not array_type:
                     return self.run_plainly()
+        for k in taken:
+            member, i = self.places[k]
+            inputs[member][i] = self.copy(inputs[member][i], copy=True)
         results = self.write(self.xp, inputs, self.arguments, spare)
         if results is None:
-            return self._run_anew()
+            return self.run_plainly()
         for names, row in zip(self.outputs, results):
             for name, value in zip(names, row):
                 blobs[name] = value
+        for k in taken:
+            self.owned[k] = weakref.ref(blobs[self.written[k]])
         return None
-
-    def _run_anew(self) -> None:
-        """Runs plainly, and keeps in mind what that made: it can be written into next time."""
-        blobs, held_once = self.blobs, self.held_once
-        before = [weakref.ref(value) if type(value := blobs.get(name)) is self.array_type else _nothing
-                  for name in self.written]
-        value = None
-        self.run_plainly()
-        for k, (name, old) in enumerate(zip(self.written, before)):
-            if type(blobs[name]) is self.array_type:
-                if old() is blobs[name] or not held_once(blobs, name):
-                    blobs[name] = self.clone(blobs[name])
-                self.owned[k] = weakref.ref(blobs[name])
-            else:
-                self.owned[k] = _nothing
 
 
 def _nothing() -> None:
     return None
-
-
-def _cloner(backend: Backend) -> Callable[[Any], Any]:
-    xp = backend.xp
-    return lambda value: xp.asarray(value, copy=True)
 
 
 def _by_kernel(binding: Any, pairs: Sequence[tuple[int, int]], put: Callable[..., None]) -> Callable[..., Any]:

@@ -8,7 +8,7 @@ serve.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -114,21 +114,28 @@ def _places(indices: Tensor, rows: int) -> np.ndarray | None:
     return flat if flat.dtype == np.int64 else flat.astype(np.int64)
 
 
-def _rounds(places: np.ndarray) -> list[Any]:
-    """Positions in rounds: no place twice in a round, equal ones in their order over the rounds."""
+#: so many bytes of rows are worked on at a time, since all passes over them should find them in the cache
+_BLOCK = 1 << 16
+
+
+def _blocks(places: np.ndarray, row: int) -> Iterator[np.ndarray]:
+    """Positions in blocks whose rows of so many bytes fit the cache; no place twice in a block.
+
+    Equal places come in their order, in later blocks.
+    """
+    size = max(64, _BLOCK // max(1, row))
     order = places.argsort(kind="stable")
     ordered = places[order]
     again = ordered[1:] == ordered[:-1]
-    if not again.any():
-        return [slice(None)]
-    rounds = []
-    while True:
+    while again.any():
         first = np.concatenate([[True], ~again])
-        rounds.append(order[first])
+        once = order[first]
+        for start in range(0, once.size, size):
+            yield once[start:start + size]
         order, ordered = order[~first], ordered[~first]
-        if not order.size:
-            return rounds
         again = ordered[1:] == ordered[:-1]
+    for start in range(0, order.size, size):
+        yield order[start:start + size]
 
 
 def _grad_rows(grad: Tensor, count: int, param: Tensor) -> np.ndarray | None:
@@ -149,8 +156,8 @@ def sparse_adagrad(xp: Any, inputs: Inputs, arguments: Mapping[str, Any], spare:
     rate, epsilon = (table.dtype.type(x) for x in (lr.item(), arguments["epsilon"]))
     decay = table.dtype.type(arguments["weight_decay"])
     with np.errstate(all="ignore"):
-        for positions in _rounds(places):
-            at, g = places[positions], gradient[positions]
+        for positions in _blocks(places, table.strides[0]):
+            at, g = places.take(positions), gradient.take(positions, 0)
             p, h = table.take(at, 0), sums.take(at, 0)
             if decay:
                 g = g + decay * p
@@ -158,7 +165,9 @@ def sparse_adagrad(xp: Any, inputs: Inputs, arguments: Mapping[str, Any], spare:
             sums[at] = h
             np.sqrt(h, out=h)
             h += epsilon
-            p += rate * g / h
+            g *= rate
+            g /= h
+            p += g
             table[at] = p
     return [(param, moment)]
 
@@ -175,8 +184,8 @@ def rowwise_sparse_adagrad(xp: Any, inputs: Inputs, arguments: Mapping[str, Any]
     rate, epsilon = (table.dtype.type(x) for x in (lr.item(), arguments["epsilon"]))
     decay = table.dtype.type(arguments["weight_decay"])
     with np.errstate(all="ignore"):
-        for positions in _rounds(places):
-            at, g = places[positions], gradient[positions]
+        for positions in _blocks(places, table.strides[0]):
+            at, g = places.take(positions), gradient.take(positions, 0)
             p, h = table.take(at, 0), sums.take(at, 0)
             if decay:
                 g = g + decay * p
