@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from netgrad.autodiff.gradient_registry import GetBackwardPass
 from netgrad.graph.operator import CreateOperator as operator
 from netgrad.runtime.errors import OperatorError
 from netgrad.runtime.numeric import check_gradient, evaluate
@@ -56,9 +55,10 @@ def test_derivative(type: str, inputs: list[np.ndarray], wrt: list[int], outputs
     check_gradient(op, feeds, ["y0"], [f"x{k}" for k in wrt])
 
 
-def test_padding_needs_its_lengths_for_the_gradient() -> None:
-    with pytest.raises(Exception, match="ask for both outputs"):
-        GetBackwardPass([operator("AddPadding", ["x", "l"], ["y"])], ["y"])
+@pytest.mark.parametrize(("type", "rows"), [("AddPadding", 3), ("RemovePadding", 7)])
+def test_padding_has_a_gradient_without_the_new_lengths(type: str, rows: int) -> None:
+    lengths = np.array([1, 2] if type == "AddPadding" else [3, 4], np.int32)
+    check_gradient(operator(type, ["x", "l"], ["y"], padding_width=1), {"x": np.arange(1.0, rows + 1), "l": lengths})
 
 
 #: type, feeds, number of outputs, arguments, expected outputs

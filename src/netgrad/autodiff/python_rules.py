@@ -11,11 +11,11 @@ import traceback
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from netgrad.autodiff import encoding
+from netgrad.autodiff import encoding, kernel_rule
 from netgrad.autodiff.errors import GradientError
 from netgrad.graph import registry
 from netgrad.graph.operator import GradientSlice
-from netgrad.graph.rules import Forbidden, NoRule
+from netgrad.graph.rules import Forbidden, NoRule, through_kernel
 
 if TYPE_CHECKING:
     from netgrad.autodiff.rule_context import RuleContext
@@ -47,7 +47,7 @@ def find(type: str) -> Any:
     function = registered.get(type)
     if function is not None and (rule is None or isinstance(rule, Forbidden) or type in _overriding):
         return PythonRule(function)
-    return rule
+    return through_kernel if rule is None and kernel_rule.serves(declaration) else rule
 
 
 def why_none(type: str) -> str:

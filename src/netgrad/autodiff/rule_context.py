@@ -230,6 +230,11 @@ class RuleContext:
 
         RULES[self.type](self)
 
+    def through_kernel(self) -> None:
+        from netgrad.autodiff import kernel_rule
+
+        kernel_rule.apply(self)
+
     # what came of it
 
     def finish(self) -> list[tuple[int, Cotangent, bool | tuple[bool, bool], Any]]:

@@ -8,12 +8,12 @@ policy lets two values that are both still needed share a name, the verifier cha
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Sequence
-from functools import lru_cache
+from collections.abc import Container, Iterable, Sequence
+from functools import cached_property, lru_cache
 from operator import itemgetter
 from typing import Any, NamedTuple
 
-from netgrad.autodiff import accumulate, encoding, python_rules
+from netgrad.autodiff import accumulate, encoding, kernel_rule, python_rules
 from netgrad.autodiff.encoding import Emitted
 from netgrad.autodiff.errors import IgnoredGradientWarning, MissingRuleError, describe
 from netgrad.autodiff.forward import Forward
@@ -262,7 +262,7 @@ class Walk:
                     add_rest(rest)
                     add_origin(index)
                     if len(outs) > 1:
-                        self.check_used(index, gos, needed)
+                        self.check_used(index, gos, needed, targets)
                     if left:
                         if index in rebinds:
                             self.mark_barriers(index, [ins[k] for k in left])
@@ -321,13 +321,16 @@ class Walk:
             self.refuse(index, op, f"it does not pass its schema: {'; '.join(problems)}", len(self.names))
             return
         context = RuleContext(self, index, op, gos)
-        had = [g is not None for g in gos]
+        arrived = list(gos)
         mark = len(self.names)
         try:
             if rule is None:
                 raise NoRule(python_rules.why_none(op.type))
             rule(context)
         except GradientNotProvided as missing:
+            if self._follows(index) and self._again:
+                self._finish(index, self.through_kernel(index, arrived))
+                return
             name = context.output_name(missing.output)
             self.refuse(index, op, f"it needs the gradient of its output {name!r}, to which nothing flows (the "
                         f"gradient is not provided); add net.ZeroGradient({name!r}, []) before, or ask with "
@@ -338,15 +341,21 @@ class Walk:
             return
         gradients = context.finish()
         self.emitted.extend(context.emitted)
-        if not isinstance(rule, NoGradient):
-            self.check_used(index, [g if h else None for g, h in zip(gos, had)], context.used)
         for k, gradient, computed, device in gradients:
             self.contribute(ins[k], Contribution(gradient, computed, device))
+        if not isinstance(rule, NoGradient):
+            self.check_used(index, [g if a is not None else None for g, a in zip(gos, arrived)], context.used,
+                            {k for k, *_ in gradients})
+        self._finish(index, [k for k, *_ in gradients])
+
+    def _finish(self, index: int, targets: Sequence[int]) -> None:
+        """An operator was asked, and these of its inputs have gradients by it."""
+        ins = self.forward.ins[index]
         if index in self.rebinds:
-            given = {ins[k] for k, *_ in gradients}
+            given = {ins[k] for k in targets}
             self.mark_barriers(index, [v for v in ins if v not in given])
         if len(set(ins)) < len(ins):
-            self.drop_partial(ins, [k for k, *_ in gradients])
+            self.drop_partial(ins, targets)
 
     def drop_partial(self, ins: Sequence[int], targets: Sequence[int]) -> None:
         """A blob that an operator reads twice, the second time where the rule has no term, has no gradient by it alone.
@@ -369,14 +378,52 @@ class Walk:
         self.problems.append(f"no gradient for {describe(op, index, self.line_of(index) if self.line_of else None)}: "
                              f"{reason}")
 
-    def check_used(self, index: int, gos: Sequence[Cotangent | None], used: Iterable[int]) -> None:
-        """A gradient that reaches an output which the rule ignores would be lost without a word: refused."""
+    @cached_property
+    def _again(self) -> bool:
+        """Whether a derivative is differentiated: gradients reach outputs of which only its operators know."""
+        return any(op.is_gradient_op for op in self.forward.ops)
+
+    def _follows(self, index: int) -> bool:
+        """Whether the gradients of an operator's outputs for which its rule has no term may be had from its kernel."""
+        declaration = registry.find(self.forward.types[index])
+        return self.in_pass and declaration is not None and not kernel_rule.why_not(declaration)
+
+    def through_kernel(self, index: int, gos: list[Cotangent | None],
+                       among: Container[int] | None = None) -> list[int]:
+        """Contributes what an operator's kernel makes of gradients of its outputs to its inputs (``among``); to which.
+        """
+        context = RuleContext(self, index, self.forward.ops[index], gos)
+        kernel_rule.apply(context, among)
+        gradients = context.finish()
+        self.emitted.extend(context.emitted)
+        ins, made = self.forward.ins[index], set(context.emitted.outputs[-1]) if context.emitted.outputs else set()
+        for k, gradient, computed, device in gradients:
+            value, contribution = ins[k], Contribution(gradient, computed, device)
+            before = self.gradients[value]
+            alone = value not in self.forward.shared and value not in self.pending
+            if before is None or before in made or not alone:
+                self.contribute(value, contribution)
+            else:  # the rule's own part is there already
+                self.gradients[value] = accumulate.add_up(self, index, value,
+                                                          [Contribution(before, True, device), contribution])
+        return [k for k, *_ in gradients]
+
+    def check_used(self, index: int, gos: Sequence[Cotangent | None], used: Iterable[int],
+                   targets: Container[int]) -> None:
+        """A gradient that reaches an output which the rule ignores goes through the kernel; else it is refused.
+
+        It would be lost without a word.
+        """
+        rest: list[Cotangent | None] = [None] * len(gos)
         for k, gradient in enumerate(gos):
             if gradient is not None and k not in used:
                 op = self.forward.ops[index]
                 declaration = registry.find(op.type)
                 slot = declaration.slot(declaration.outputs, k) if declaration is not None else None
                 if slot is None or not slot.differentiable:
+                    continue
+                if self._follows(index) and (self._again or not slot.gradient_ignored):
+                    rest[k] = gradient
                     continue
                 name = self.names[self.forward.outs[index][k]]
                 if slot.gradient_ignored:
@@ -388,6 +435,8 @@ class Walk:
                     f"no gradient for {describe(op, index, self.line_of(index) if self.line_of else None)}: a gradient "
                     f"flows into its output {name!r}, and its rule has no term for that output; stop it there "
                     f"(StopGradient) or compute {name!r} by operators that have one")
+        if any(g is not None for g in rest):
+            self.through_kernel(index, rest, targets)
 
     def mark_barriers(self, index: int, without: Sequence[int]) -> None:
         """An in-place operator that gives its input no gradient hides the newer version's from the older one."""

@@ -7,7 +7,7 @@ no instances.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -25,6 +25,8 @@ class In:
         optional: may be absent (only after all that may not).
         variadic: this input, or the whole group of inputs from the first variadic one on, may repeat.
         shape_only: only the shape is read, never a value: any version of the blob with that shape serves.
+        differentiable: False where no derivative is taken (indices, lengths, labels); derivatives that are had from the
+            kernel leave it out.
     """
 
     name: str
@@ -32,6 +34,7 @@ class In:
     optional: bool = False
     variadic: bool = False
     shape_only: bool = False
+    differentiable: bool = True
 
 
 @dataclass(frozen=True)
@@ -133,6 +136,8 @@ class Operator:
     #: for operators that gradient rules emit: which inputs are read for their shape alone, where that depends on the
     #: arguments (else the inputs say so): shape_only(arguments, number of inputs) -> positions
     shape_only: ClassVar[Callable[[Mapping[str, Any], int], frozenset[int] | set[int]] | None] = None
+    #: by which inputs the kernel has a derivative, where repeated slots cannot say so: number of inputs -> positions
+    differentiable_inputs: ClassVar[Callable[[int], Iterable[int]] | None] = None
     #: whether all outputs have one shape, by the arguments (equal parts of a Split): outputs_alike(arguments, inputs)
     outputs_alike: ClassVar[Callable[[Mapping[str, Any], int], bool] | None] = None
     #: the forward-mode rule, for later: tangents of the outputs from those of the inputs
@@ -159,7 +164,7 @@ class Operator:
         """Registers the class, unless it is ``abstract``. ``replace``: it may stand over a built-in operator."""
         super().__init_subclass__(**kwargs)
         for name in ("kernel", "gradient", "tangent", "onnx", "shape", "shape_only", "outputs_alike",
-                     "num_inputs_outputs"):
+                     "num_inputs_outputs", "differentiable_inputs"):
             value = cls.__dict__.get(name)
             if value is not None and not isinstance(value, staticmethod):
                 setattr(cls, name, staticmethod(value))

@@ -102,6 +102,9 @@ class Rule(Protocol):
     def through_nets(self) -> None:
         """Emits the gradient of an operator that runs nets: one that runs their gradients."""
 
+    def through_kernel(self) -> None:
+        """Emits the gradient that follows from the operator's kernel: one operator that carries it."""
+
     def set_GI(self, k: int, value: Ref) -> None:
         """The gradient of input k is ``value`` itself: nothing is computed (the output's gradient passes through)."""
 
@@ -207,3 +210,12 @@ def not_implemented(reason: str = "a derivative exists but no rule has been writ
 def through_nets(rule: Rule) -> None:
     """The rule of If, While and Do: the nets that they run are differentiated."""
     rule.through_nets()
+
+
+def through_kernel(rule: Rule) -> None:
+    """The rule of an operator whose derivative is taken from its kernel, which must compute by ``xp`` alone.
+
+    The gradients of all inputs that are not declared ``differentiable=False`` are computed at once, by one operator.
+    A rule by hand is faster where the derivative is known; this one is right wherever the kernel is.
+    """
+    rule.through_kernel()

@@ -830,6 +830,7 @@ INDEX: dict[str, str] = {
     "UpsampleNearest": "detectron",
     "UpsampleNearestGradient": "detectron",
     "VariableLengthSequencePadding": "sequences",
+    "VectorJacobianProduct": "vector_jacobian",
     "ViterbiPath": "decoding",
     "WallClockTime": "counters",
     "WeightScale": "adaptive",

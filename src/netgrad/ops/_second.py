@@ -193,7 +193,7 @@ def of_softmax(op: Rule) -> None:
         product, by_dY, by_G = scratch(op, "product"), scratch(op, "by_dY"), scratch(op, "by_G")
         op.emit("Mul", [G, dY], [product])
         for operand, other, result in ((dY, G, by_dY), (G, dY, by_G)):
-            total = scratch(op, "total")
+            total = scratch(op, "total_dY" if operand == dY else "total_G")
             op.emit("DotProduct", [Y, operand], [total])
             op.emit("RowMul", [other, total], [result])
         rest = scratch(op, "rest")

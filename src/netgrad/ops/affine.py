@@ -8,7 +8,7 @@ from typing import Any
 from netgrad.graph.arguments import Bool, Int, Str
 from netgrad.graph.declaration import In, Operator, Out, counts
 from netgrad.graph.example import Example
-from netgrad.graph.rules import Rule, emits
+from netgrad.graph.rules import Rule, emits, through_kernel
 from netgrad.graph.shapes import same_as
 from netgrad.ops._arrays import canonical_axis, require_size, rows
 from netgrad.ops._broadcasting import expect_like, fold
@@ -132,6 +132,7 @@ class ReduceTailSum(Operator):
 
     inputs = [In("X", "(N, ...), float")]
     outputs = [Out("Y", "(N,)")]
+    gradient = through_kernel
     example = Example({"X": [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]}, {"Y": [6.0, 15.0]})
 
     def shape(X: Any) -> Any:

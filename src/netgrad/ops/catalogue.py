@@ -103,11 +103,12 @@ def _typical(declaration: type[Operator]) -> Any:
 def _gradient(declaration: type[Operator]) -> Iterator[str]:
     """The operators that the rule makes for the example, or why there are none."""
     from netgrad.autodiff.gradient_registry import rule_of_one
+    from netgrad.autodiff.kernel_rule import serves
     from netgrad.tools.printing import format_operator
 
     rule, op = declaration.gradient, _typical(declaration)
     if rule is None:
-        yield "gradient: no rule"
+        yield "gradient: by its kernel (VectorJacobianProduct)" if serves(declaration) else "gradient: no rule"
     elif isinstance(rule, NoGradient):
         yield f"gradient: ends here: {rule.reason}"
     elif isinstance(rule, Forbidden):

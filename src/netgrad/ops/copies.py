@@ -61,6 +61,7 @@ class CopyOnDeviceLike(_Copy):
     """The input, on the device of the second one."""
 
     inputs = [In("input"), In("dst", "only its device matters", shape_only=True)]
+    gradient = emits("CopyOnDeviceLike", "GO0 I0", "GI0")
     example = Example(
         {"input": [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]], "dst": [0.0]},
         {"output": [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]})
@@ -153,15 +154,22 @@ class ScaleBlobs(Operator):
 
 
 class UnsafeCoalesce(Operator):
-    """Lays all inputs one behind the other into one vector, of which the other outputs are parts."""
+    """Lays all inputs one behind the other into one vector, of which the other outputs are parts.
+
+    They hold one storage from then on: what is fed to one of these blobs, or made by an operator in place on it, is seen
+    in the others. An operator that writes one of them anew, not in place, takes it out of the storage.
+    """
 
     inputs = [In("X", "float32", variadic=True, optional=True)]
     outputs = [Out("Y", "the input at its place", variadic=True, optional=True), Out("coalesced", "1-D")]
     num_inputs_outputs = staticmethod(lambda inputs, outputs: outputs == inputs + 1)
     inplace = side_by_side()
+    effects = {"binds"}
     example = Example({"X0": [1.0, 2.0], "X1": [3.0]}, {"X0": [1.0, 2.0], "X1": [3.0], "coalesced": [1.0, 2.0, 3.0]})
 
-    def kernel(xp: Any, *X: Any) -> Any:
+    def kernel(xp: Any, *X: Any, op: Any) -> Any:
+        from netgrad.runtime.lending import join
+
         for x in X:
             if xp.dtype_name(x) != "float32":
                 raise ValueError(f"found a tensor of {xp.dtype_name(x)}, only float32 can be laid together")
@@ -171,7 +179,8 @@ class UnsafeCoalesce(Operator):
             size = product(x.shape)
             parts.append(xp.reshape(whole[start:start + size], x.shape))
             start += size
-        return (*parts, whole)
+        for name, view in zip(op.outputs, (*parts, whole), strict=True):
+            op.workspace.values[name] = join(view)
 
 
 class Accumulate(Operator):

@@ -26,8 +26,8 @@ class SigmoidFocalLoss(Operator):
     """
 
     inputs = [In("logits", "(N, anchors x classes, H, W), float"),
-              In("labels", "(N, anchors, H, W), int32: -1 ignored"),
-              In("normalizer", "one element: number of foreground anchors")]
+              In("labels", "(N, anchors, H, W), int32: -1 ignored", differentiable=False),
+              In("normalizer", "one element: number of foreground anchors", differentiable=False)]
     outputs = [Out("loss", "shape ()")]
     arguments = [*FOCAL]
     shape = scalar()
@@ -82,7 +82,8 @@ def _classwise(xp: Any, logits: Any, labels: Any, normalizer: Any, alpha: float,
 class SigmoidFocalLossGradient(Operator):
     """dlogits of SigmoidFocalLoss."""
 
-    inputs = [In("logits"), In("labels"), In("normalizer"), In("d_loss", "one element")]
+    inputs = [In("logits"), In("labels", differentiable=False), In("normalizer", differentiable=False),
+              In("d_loss", "one element")]
     outputs = [Out("d_logits", "like logits")]
     arguments = [*FOCAL]
     internal = True
@@ -109,8 +110,8 @@ class SoftmaxFocalLoss(Operator):
     """
 
     inputs = [In("scores", "(N, anchors x classes, H, W), float"),
-              In("labels", "(N, anchors, H, W), int32: -1 ignored"),
-              In("normalizer", "one element: number of foreground anchors")]
+              In("labels", "(N, anchors, H, W), int32: -1 ignored", differentiable=False),
+              In("normalizer", "one element: number of foreground anchors", differentiable=False)]
     outputs = [Out("loss", "shape ()"), Out("probabilities", "like scores")]
     arguments = [*FOCAL]
     gradient = emits("SoftmaxFocalLossGradient", "I0 I1 I2 O1 GO0", "GI0")
@@ -148,7 +149,8 @@ def _label_weights(xp: Any, label: Any, alpha: float, like: Any) -> Any:
 class SoftmaxFocalLossGradient(Operator):
     """dscores of SoftmaxFocalLoss."""
 
-    inputs = [In("scores", shape_only=True), In("labels"), In("normalizer"), In("probabilities"),
+    inputs = [In("scores", shape_only=True), In("labels", differentiable=False),
+              In("normalizer", differentiable=False), In("probabilities"),
               In("d_loss", "one element")]
     outputs = [Out("d_scores", "like scores")]
     arguments = [*FOCAL]
@@ -178,7 +180,7 @@ class SoftmaxFocalLossGradient(Operator):
 class SigmoidCrossEntropyLoss(Operator):
     """loss = scale (sum of sigmoid cross entropies) / (number of targets that are not -1)."""
 
-    inputs = [In("X", "any shape, float"), In("targets", "like X, int32: 0, 1, or -1 ignored")]
+    inputs = [In("X", "any shape, float"), In("targets", "like X, int32: 0, 1, or -1 ignored", differentiable=False)]
     outputs = [Out("loss", "shape ()")]
     arguments = [Float("scale", 1.0), Int("normalize", 1, "0: do not divide")]
     shape = scalar()
@@ -204,7 +206,7 @@ def _divisor(xp: Any, counted: Any, normalize: int) -> Any:
 class SigmoidCrossEntropyLossGradient(Operator):
     """dX of SigmoidCrossEntropyLoss."""
 
-    inputs = [In("X"), In("targets"), In("d_loss", "one element")]
+    inputs = [In("X"), In("targets", differentiable=False), In("d_loss", "one element")]
     outputs = [Out("dX", "like X")]
     arguments = [Float("scale", 1.0), Int("normalize", 1)]
     internal = True
@@ -275,7 +277,8 @@ class SelectSmoothL1Loss(Operator):
     """loss = scale / normalizer (sum of smooth(Y_hat - Y)) over the places of Y_hat that are listed."""
 
     inputs = [In("Y_hat", "(N, channels, H, W), float"), In("Y", "(M, 4)"),
-              In("locations", "(M, 4): image, first channel, row, column"), In("normalizer", "one element")]
+              In("locations", "(M, 4): image, first channel, row, column"),
+              In("normalizer", "one element", differentiable=False)]
     outputs = [Out("loss", "shape ()")]
     arguments = [*SMOOTH]
     shape = scalar()
@@ -312,7 +315,8 @@ def _places(xp: Any, Y_hat: Any, Y: Any, locations: Any) -> Any:
 class SelectSmoothL1LossGradient(Operator):
     """dY_hat of SelectSmoothL1Loss."""
 
-    inputs = [In("Y_hat"), In("Y"), In("locations"), In("normalizer"), In("d_loss", "one element")]
+    inputs = [In("Y_hat"), In("Y"), In("locations"), In("normalizer", differentiable=False),
+              In("d_loss", "one element")]
     outputs = [Out("d_Y_hat", "like Y_hat")]
     arguments = [*SMOOTH]
     internal = True
@@ -380,7 +384,7 @@ class GroupSpatialSoftmaxGradient(Operator):
 class SampleAs(Operator):
     """Y = the rows of X whose label is positive; one row of zeros if there are none."""
 
-    inputs = [In("X", "(N, ...), float"), In("labels", "(N,), int32")]
+    inputs = [In("X", "(N, ...), float"), In("labels", "(N,), int32", differentiable=False)]
     outputs = [Out("Y", "(positive labels, ...)")]
     gradient = emits("SampleAsGradient", "I0 I1 GO0", "GI0")
     example = Example({"X": [[1.0], [2.0], [3.0]], "labels": [1, 0, 2]}, {"Y": [[1.0], [3.0]]})
@@ -405,7 +409,7 @@ def _chosen(xp: Any, X: Any, labels: Any) -> Any:
 class SampleAsGradient(Operator):
     """dX: the gradients of the chosen rows at their places, 0 elsewhere."""
 
-    inputs = [In("X", shape_only=True), In("labels"), In("dY")]
+    inputs = [In("X", shape_only=True), In("labels", differentiable=False), In("dY")]
     outputs = [Out("dX", "like X")]
     internal = True
     shape = same_as(0)

@@ -317,7 +317,7 @@ class ReduceFrontWeightedSum(Operator):
 class ReduceFrontWeightedSumGradient(Operator):
     """ddata[i] = scalars[i] dY."""
 
-    inputs = [In("scalars", "(N,)"), In("dY", "like Y"), In("dims", "the shape of data, int64")]
+    inputs = [In("scalars", "(N,)"), In("dY", "like Y"), In("dims", "the shape of data, int64", differentiable=False)]
     outputs = [Out("ddata", "(N, ...)")]
     arguments = [Bool("grad_on_weights", False), Int("num_reduce_dim", 1)]
     internal = True

@@ -58,7 +58,7 @@ from netgrad.ops.segments import (
 )
 
 TABLE = In("DATA", "(D, ...), float or half")
-INDICES = In("INDICES", "(N,) int: rows of DATA")
+INDICES = In("INDICES", "(N,) int: rows of DATA", differentiable=False)
 INDICES_SHAPE = In("INDICES", "(N,) int", shape_only=True)
 
 
@@ -435,11 +435,11 @@ class TTSparseLengthsSum(Operator):
     Source: Oseledets 2011, https://doi.org/10.1137/090752286.
     """
 
-    inputs = [In("core0"), In("core1"), In("core2"), In("index", "(N,) int"), LENGTHS]
+    inputs = [In("core0"), In("core1"), In("core2"), In("index", "(N,) int", differentiable=False), LENGTHS]
     outputs = [
         Out("OUTPUT", "(S, emb_size)"),
-        Out("core0_output", "the first core's slices, kept for the gradient", differentiable=False),
-        Out("core1_output", "products of two cores' slices, kept for the gradient", differentiable=False),
+        Out("core0_output", "the first core's slices, kept for the gradient"),
+        Out("core1_output", "products of two cores' slices, kept for the gradient"),
         Out("indices", "(N, 3) int: i0, i1, i2 of each row", differentiable=False),
     ]
     arguments = [
@@ -452,8 +452,7 @@ class TTSparseLengthsSum(Operator):
          "LENGTHS": [2]},
         {"OUTPUT": [[12.0]], "core0_output": [[[1.0]], [[1.0]]], "core1_output": [[[2.0]], [[2.0]]],
          "indices": Tensor([[0, 0, 0], [0, 0, 0]], "int64")},
-        {"factor_i": [1, 1, 1], "factor_j": [1, 1, 1], "ranks": [1, 1, 1, 1], "emb_size": 1},
-        wrt=())
+        {"factor_i": [1, 1, 1], "factor_j": [1, 1, 1], "ranks": [1, 1, 1, 1], "emb_size": 1})
 
     def shape(core0: TensorType, core1: TensorType, core2: TensorType, index: TensorType, lengths: TensorType, *,
               factor_i: Any, factor_j: Any, ranks: Any, emb_size: int) -> tuple[TensorType, ...]:
@@ -497,7 +496,7 @@ class TTSparseLengthsSumGradient(Operator):
     """Derivatives of TTSparseLengthsSum by its three cores."""
 
     inputs = [In("core0", shape_only=True), In("core1"), In("core2"), LENGTHS, In("core0_output"), In("core1_output"),
-              In("indices", "(N, 3) int"), In("dY", "(S, emb_size)")]
+              In("indices", "(N, 3) int", differentiable=False), In("dY", "(S, emb_size)")]
     outputs = [Out("dcore0"), Out("dcore1"), Out("dcore2")]
     internal = True
 

@@ -17,6 +17,12 @@ from netgrad.ops._arrays import require_shape
 from netgrad.ops._axes import int_list
 from netgrad.ops._strings import string_array
 
+
+def _the_last(count: int) -> tuple[int]:
+    """Merged gradients come after all groups."""
+    return (count - 1,)
+
+
 _FEATURE_IDS = [Ints("feature_ids", (), "the id of each feature")]
 _LENGTHS = Out("out_lengths", "(examples,), int32: features per example", differentiable=False)
 _KEYS = Out("out_keys", "1-D int64: ids of the features", differentiable=False)
@@ -106,6 +112,7 @@ class MergeSingleScalarFeatureTensorsGradient(Operator):
     arguments = _FEATURE_IDS
     host = True
     internal = True
+    differentiable_inputs = _the_last
     example = Example(
         {"in1_presence": [True], "in2_presence": [True], "out_values_grad": [1.0, 0.5]},
         {"in1_grad0": [1.0], "in1_grad1": [0.5]},
@@ -222,6 +229,7 @@ class MergeSingleListFeatureTensorsGradient(Operator):
     arguments = _FEATURE_IDS
     host = True
     internal = True
+    differentiable_inputs = _the_last
     kernel = _single_list_gradients
     example = Example(
         {"in1_lengths": [2], "in1_presence": [True], "out_values_values": [1.0, 0.5]},
@@ -238,6 +246,7 @@ class MergeSingleMapFeatureTensorsGradient(Operator):
     arguments = _FEATURE_IDS
     host = True
     internal = True
+    differentiable_inputs = _the_last
     kernel = _single_list_gradients
     example = Example(
         {"in1_lengths": [1], "in1_presence": [True], "out_values_values_grad": [1.0]},
@@ -298,6 +307,7 @@ class MergeMultiScalarFeatureTensorsGradient(Operator):
     num_inputs = Arity(2, None)
     host = True
     internal = True
+    differentiable_inputs = _the_last
     example = Example(
         {"in1_lengths": [1], "in2_lengths": [1], "out_values_grad": [1.0, 0.5]},
         {"in1_values_grad0": [1.0], "in1_values_grad1": [0.5]})
@@ -369,6 +379,7 @@ class MergeMultiListFeatureTensorsGradient(Operator):
     num_inputs = _ODD
     host = True
     internal = True
+    differentiable_inputs = _the_last
     kernel = _multi_list_gradients
     example = Example(
         {"in1_lengths": [1], "in1_values_lengths": [2], "out_values_values_grad": [1.0, 0.5]},
@@ -383,6 +394,7 @@ class MergeMultiMapFeatureTensorsGradient(Operator):
     num_inputs = _ODD
     host = True
     internal = True
+    differentiable_inputs = _the_last
     kernel = _multi_list_gradients
     example = Example(
         {"in1_lengths": [1], "in1_values_lengths": [1], "out_values_values_grad": [1.0]},

@@ -56,7 +56,7 @@ class Gather(Operator):
     The gradient is a slice (indices, rows) on axis 0, dense with dense_gradient or on another axis.
     """
 
-    inputs = [In("DATA", "at least 1-D"), In("INDICES", "any shape, int32 or int64")]
+    inputs = [In("DATA", "at least 1-D"), In("INDICES", "any shape, int32 or int64", differentiable=False)]
     outputs = [Out("OUTPUT", "dimensions of DATA before the axis, those of INDICES, those of DATA behind it")]
     arguments = [
         Int("axis", 0), Bool("match_outer", False, "INDICES begin with the dimensions of DATA before the axis"),
@@ -94,7 +94,7 @@ class Gather(Operator):
 class BatchGather(Operator):
     """Gather along axis 1: the same columns of every row."""
 
-    inputs = [In("DATA", "at least 2-D"), In("INDICES", "any shape, int32 or int64")]
+    inputs = [In("DATA", "at least 2-D"), In("INDICES", "any shape, int32 or int64", differentiable=False)]
     outputs = [Out("OUTPUT", "(DATA's first dimension, those of INDICES, DATA's from the third on)")]
     arguments = [Bool("match_outer", False, "INDICES begin with the first dimension of DATA")]
     strings = True
@@ -114,7 +114,7 @@ class BatchGather(Operator):
 class BatchGatherGradient(Operator):
     """Adds each row of dY to the row of the result that it was picked from."""
 
-    inputs = [In("DATA", "only its shape matters", shape_only=True), In("INDICES"), In("dY")]
+    inputs = [In("DATA", "only its shape matters", shape_only=True), In("INDICES", differentiable=False), In("dY")]
     outputs = [Out("dDATA", "shape of DATA, dtype of dY")]
     arguments = [Int("axis", 1), Bool("match_outer", False), Bool("wrap_indices", False)]
     internal = True
@@ -245,7 +245,8 @@ def _check_rows(what: str, values: Any, rows: int, width: int) -> None:
 class Scatter(Operator):
     """DATA with elements replaced: the index of each update says where along the axis it goes."""
 
-    inputs = [In("DATA"), In("INDICES", "like UPDATES, int32 or int64"), In("UPDATES", "dtype of DATA")]
+    inputs = [In("DATA"), In("INDICES", "like UPDATES, int32 or int64", differentiable=False),
+              In("UPDATES", "dtype of DATA")]
     outputs = [Out("OUTPUT", "like DATA")]
     arguments = [Int("axis", 1)]
     strings = True
@@ -282,7 +283,8 @@ class ScatterAssign(Operator):
     """Replaces rows of DATA by index; of updates to one row the last stays."""
 
     inputs = [
-        In("DATA", "at least 1-D"), In("INDICES", "int32 or int64"), In("SLICES", "a row per index, dtype of DATA"),
+        In("DATA", "at least 1-D"), In("INDICES", "int32 or int64", differentiable=False),
+        In("SLICES", "a row per index, dtype of DATA"),
     ]
     outputs = [Out("DATA")]
     inplace_required = {(0, 0)}
@@ -303,7 +305,8 @@ class ScatterWeightedSum(Operator):
     """Rows of X_0 become w_0 X_0 + w_1 X_1 + ...; each time an index occurs counts."""
 
     inputs = [
-        In("X_0", "at least 1-D, not empty"), In("Weight_0", "one element"), In("INDICES", "int32 or int64"),
+        In("X_0", "at least 1-D, not empty"), In("Weight_0", "one element"),
+        In("INDICES", "int32 or int64", differentiable=False),
         In("X", "a row per index", variadic=True), In("Weight", "one element", variadic=True),
     ]
     outputs = [Out("X_0")]
@@ -334,7 +337,7 @@ class ScatterWeightedSum(Operator):
 class Unique(Operator):
     """The distinct elements, in order, and for each element where it went."""
 
-    inputs = [In("indices", "1-D int32 or int64")]
+    inputs = [In("indices", "1-D int32 or int64", differentiable=False)]
     outputs = [Out("unique_indices", "1-D, sorted"), Out("remapping", "like indices, int32", optional=True)]
     shape = data_dependent((None, 1), ("int32", 1))
     gradient = forbidden()
@@ -388,7 +391,7 @@ class Find(Operator):
 class BatchPermutation(Operator):
     """Y[k] = X[indices[k]] for a permutation of the batch."""
 
-    inputs = [In("X", "(N, ...), float"), In("indices", "(N,), int32: a permutation")]
+    inputs = [In("X", "(N, ...), float"), In("indices", "(N,), int32: a permutation", differentiable=False)]
     outputs = [Out("Y", "like X")]
     shape = same_as(0)
     gradient = emits("BatchPermutationGradient", "I1 GO0", "GI0")
@@ -407,7 +410,7 @@ def _check_permutation(xp: Any, X: Any, indices: Any) -> None:
 class BatchPermutationGradient(Operator):
     """dX[indices[k]] = dY[k]."""
 
-    inputs = [In("indices"), In("dY")]
+    inputs = [In("indices", differentiable=False), In("dY")]
     outputs = [Out("dX", "like dY")]
     shape = same_as(1)
     internal = True

@@ -192,7 +192,7 @@ class DepthSplit(Operator):
 class SplitByLengths(Operator):
     """Takes a tensor apart along an axis; each part is as long as its share of the lengths adds up to."""
 
-    inputs = [In("input"), In("legnths", "1-D int32, as many for each output")]
+    inputs = [In("input"), In("legnths", "1-D int32, as many for each output", differentiable=False)]
     outputs = [Out("output", variadic=True)]
     arguments = [
         Int("axis", None, "where; that of the channels unless given"), Str("order", "NCHW"),
@@ -407,7 +407,7 @@ class NumpyTile(Operator):
 class Expand(Operator):
     """Broadcasts X to a shape; where that has 0 or less, X's own dimension stays."""
 
-    inputs = [In("X"), In("shape", "1-D int64")]
+    inputs = [In("X"), In("shape", "1-D int64", differentiable=False)]
     outputs = [Out("Y")]
     gradient = emits("ExpandGradient", "GO0 I0", "GI0")
     shares = {(0, 0)}

@@ -91,7 +91,7 @@ class ResizeLike(Operator):
     outputs = [Out("output", "dtype of data, shape of shape_tensor")]
     strings = True
     shares = {(0, 0)}
-    gradient = forbidden()
+    gradient = emits("ResizeLike", "GO0 I0", "GI0")
     example = Example(
         {"data": [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]], "shape_tensor": [[0.0, 0.0], [0.0, 0.0], [0.0, 0.0]]},
         {"output": [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]})
@@ -233,6 +233,7 @@ class MergeDim(Operator):
     strings = True
     inplace = {(0, 0)}
     shares = {(0, 0)}
+    gradient = emits("ResizeLike", "GO0 I0", "GI0")
     example = Example({"data": [[[1.0, 2.0], [3.0, 4.0]]]}, {"reshaped": [[1.0, 2.0], [3.0, 4.0]]})
 
     def shape(data: TensorType) -> TensorType:

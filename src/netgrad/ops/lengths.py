@@ -24,7 +24,7 @@ from netgrad.ops._rows import (
     starts,
 )
 
-LENGTHS = In("lengths", "(S,) int: the number of rows of each list")
+LENGTHS = In("lengths", "(S,) int: the number of rows of each list", differentiable=False)
 
 
 class LengthsToRanges(Operator):
@@ -176,7 +176,8 @@ class LengthsPad(Operator):
 class LengthsGather(Operator):
     """Gathers whole lists: those numbered ``INDICES``, one after another."""
 
-    inputs = [In("ITEMS", "(N, ...)"), In("LENGTHS", "(S,) int"), In("INDICES", "(K,) int: lists")]
+    inputs = [In("ITEMS", "(N, ...)"), In("LENGTHS", "(S,) int", differentiable=False),
+              In("INDICES", "(K,) int: lists")]
     outputs = [Out("OUTPUT", "the items of the chosen lists")]
     gradient = forbidden("it has none in Caffe2; gather rows (Gather) where a gradient is needed")
     strings = True
@@ -199,7 +200,7 @@ class LengthsGather(Operator):
 class LengthsTopK(Operator):
     """The k greatest entries of each list, in falling order; equal ones in their order. Missing ones are 0 at -1."""
 
-    inputs = [In("DATA", "(N,), float"), In("LENGTHS", "(S,) int")]
+    inputs = [In("DATA", "(N,), float"), In("LENGTHS", "(S,) int", differentiable=False)]
     outputs = [Out("TopKValue", "(S, k)"), Out("TopKIndices", "(S, k) int32: places in the list", differentiable=False)]
     arguments = [Int("k", -1)]
     gradient = emits("LengthsTopKGradient", "I1 O1 GO0", "GI0")
@@ -227,7 +228,8 @@ class LengthsTopK(Operator):
 class LengthsTopKGradient(Operator):
     """Derivative of LengthsTopK by DATA."""
 
-    inputs = [In("LENGTHS", "(S,) int"), In("TopKIndices", "(S, k) int32"), In("dTopKValue", "(S, k)")]
+    inputs = [In("LENGTHS", "(S,) int", differentiable=False),
+              In("TopKIndices", "(S, k) int32", differentiable=False), In("dTopKValue", "(S, k)")]
     outputs = [Out("dDATA", "(N,)")]
     arguments = [Int("k", -1)]
     internal = True
@@ -299,7 +301,7 @@ class SegmentIdsToRanges(SegmentIds):
 class MergeIdLists(Operator):
     """Merges several lists of ids row by row: each result is sorted and without repetition."""
 
-    inputs = [In("lengths", "(S,) int", variadic=True), In("values", "the ids", variadic=True)]
+    inputs = [In("lengths", "(S,) int", variadic=True, differentiable=False), In("values", "the ids", variadic=True)]
     outputs = [Out("merged_lengths", "(S,) int32", differentiable=False),
                Out("merged_values", "like values", differentiable=False)]
     num_inputs = multiple_of(2, least=2)

@@ -115,7 +115,7 @@ class CrossEntropyGradient(Operator):
 class LabelCrossEntropy(Operator):
     """Y = -log X[label] per row, for rows of probabilities."""
 
-    inputs = [In("X", "(N, D), float"), In("label", "(N,) or (N, 1), int: 0 to D - 1")]
+    inputs = [In("X", "(N, D), float"), In("label", "(N,) or (N, 1), int: 0 to D - 1", differentiable=False)]
     outputs = [Out("Y", "(N,)")]
     gradient = emits("LabelCrossEntropyGradient", "I0 I1 GO0", "GI0")
     example = Example({"X": [[0.25, 0.75], [0.5, 0.5]], "label": [1, 0]}, {"Y": [0.287682, 0.693147]})
@@ -137,7 +137,7 @@ def _row_labels(xp: Any, label: Any, count: int, classes: int) -> Any:
 class LabelCrossEntropyGradient(Operator):
     """dX = -dY / X at the label, 0 elsewhere."""
 
-    inputs = [In("X"), In("label"), In("dY", "(N,)")]
+    inputs = [In("X"), In("label", differentiable=False), In("dY", "(N,)")]
     outputs = [Out("dX", "like X")]
     internal = True
     shape = same_as(0)
@@ -316,7 +316,7 @@ class SoftmaxWithLoss(Operator):
 
     inputs = [
         In("logits", "float; the axes before ``axis`` are rows"),
-        In("labels", "one class number per row, int; or, with label_prob, like logits"),
+        In("labels", "one class number per row, int; or, with label_prob, like logits", differentiable=False),
         In("weight_tensor", "one weight per row", optional=True),
     ]
     outputs = [Out("softmax", "like logits"), Out("loss", "shape ()"),
@@ -359,7 +359,8 @@ def _loss_operands(rest: tuple[Any, ...]) -> tuple[Any, Any, Any]:
 class SoftmaxWithLossGradient(Operator):
     """dlogits = dloss scale weight (softmax - label) / (sum of weights)."""
 
-    inputs = [In("logits", shape_only=True), In("labels"), In("weight_tensor", "absent where the loss has no weights"),
+    inputs = [In("logits", shape_only=True), In("labels", differentiable=False),
+              In("weight_tensor", "absent where the loss has no weights"),
               In("softmax", "like logits"), In("dloss", "one element", optional=True)]
     outputs = [Out("dlogits", "like logits")]
     num_inputs = between(0, None)
@@ -414,7 +415,8 @@ def _pixels(xp: Any, X: Any, labels: Any, weights: Any, order: str) -> tuple[Any
 class SpatialSoftmaxWithLoss(Operator):
     """SoftmaxWithLoss for every pixel of an image; pixels labelled -1 do not count."""
 
-    inputs = [In("logits", "(N, D, H, W), float"), In("labels", "(N, H, W), int: 0 to D - 1, or -1"),
+    inputs = [In("logits", "(N, D, H, W), float"),
+              In("labels", "(N, H, W), int: 0 to D - 1, or -1", differentiable=False),
               In("weight_tensor", "(N, H, W)", optional=True)]
     outputs = [Out("softmax", "like logits"), Out("loss", "shape ()")]
     arguments = [*SPATIAL]
@@ -439,7 +441,8 @@ class SpatialSoftmaxWithLoss(Operator):
 class SpatialSoftmaxWithLossGradient(Operator):
     """dlogits = dloss scale weight (softmax - label) / (sum of weights), pixel by pixel."""
 
-    inputs = [In("logits", shape_only=True), In("labels"), In("weight_tensor", "absent where the loss has no weights"),
+    inputs = [In("logits", shape_only=True), In("labels", differentiable=False),
+              In("weight_tensor", "absent where the loss has no weights"),
               In("softmax", "like logits"), In("dloss", "one element", optional=True)]
     outputs = [Out("dlogits", "like logits")]
     num_inputs = between(0, None)

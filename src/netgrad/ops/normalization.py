@@ -7,7 +7,7 @@ from typing import Any
 from netgrad.graph.arguments import Float, Int, Str
 from netgrad.graph.declaration import In, Operator, Out, counts
 from netgrad.graph.example import Example
-from netgrad.graph.rules import Rule, emits, forbidden
+from netgrad.graph.rules import Ref, Rule, emits, forbidden
 from netgrad.graph.shapes import TensorType, same_as
 from netgrad.ops._arrays import channels_back, channels_first, product, require_shape, zeros
 
@@ -50,8 +50,8 @@ class SpatialBN(Operator):
         Out("Y", "like X"),
         Out("mean", "updated running mean", optional=True, differentiable=False),
         Out("var", "updated running variance", optional=True, differentiable=False),
-        Out("saved_mean", "mean of this batch", optional=True, differentiable=False),
-        Out("saved_var", "1 / sqrt(variance of this batch + epsilon)", optional=True, differentiable=False),
+        Out("saved_mean", "mean of this batch", optional=True),
+        Out("saved_var", "1 / sqrt(variance of this batch + epsilon)", optional=True),
     ]
     num_inputs = counts(5, 7)
     num_outputs = counts(1, 5)
@@ -119,7 +119,44 @@ class SpatialBN(Operator):
             raise op.fail("in training it needs its five outputs, the saved statistics among them")
         # whoever sums over the batches (data parallelism) writes the sums to the gradients' names before they are read
         summed = [op.outside(op.input_name(k) + "_grad") for k in (1, 2)] if several else []
-        op.emit("SpatialBNGradient", [op.I(0), op.I(1), op.GO(0), op.O(3), op.O(4), *summed], outputs)
+        statistics = op.in_pass and (op.has_GO(3) or op.has_GO(4))  # in a second derivative: the first one reads them
+        if not statistics or op.has_GO(0):
+            op.emit("SpatialBNGradient", [op.I(0), op.I(1), op.GO(0), op.O(3), op.O(4), *summed], outputs)
+        if statistics:
+            if several:
+                raise op.fail("a gradient flows into statistics of several batches, which has no rule")
+            _through_statistics(op)
+
+
+def _through_statistics(op: Rule) -> None:
+    """Adds to dX what comes by the saved statistics, mean m and s = 1 / sqrt(v - m^2 + epsilon), v the mean of squares.
+
+    A gradient g of s is -g s^3 / 2 for v and g s^3 m for m; from there BatchMomentsGradient goes on.
+    """
+    first = op.has_GO(0)
+    n = [0]
+
+    def emitted(type: str, *inputs: Ref, **arguments: Any) -> Ref:
+        n[0] += 1
+        made = op.temp(f"{op.input_name(0)}_grad_statistics_{n[0]}")
+        op.emit(type, inputs, [made], **arguments)
+        return made
+
+    order = op.arg("order", "NCHW")
+    op.copy_arguments = False
+    if op.has_GO(4):
+        cube = emitted("Mul", emitted("Mul", emitted("Mul", op.O(4), op.O(4)), op.O(4)), op.GO(4))
+        by_squares = emitted("Scale", cube, scale=-0.5)
+        by_mean = emitted("Mul", cube, op.O(3))
+        if op.has_GO(3):
+            by_mean = emitted("Add", by_mean, op.GO(3))
+    else:
+        by_mean = op.GO(3)
+        by_squares = emitted("ConstantFill", by_mean, value=0.0)
+    part = op.temp(f"{op.input_name(0)}_grad_statistics") if first else op.GI(0)
+    op.emit("BatchMomentsGradient", [by_mean, by_squares, op.I(0)], [part], order=order)
+    if first:
+        op.emit("Sum", [op.GI(0), part], [op.GI(0)])
 
 
 class SpatialBNGradient(Operator):

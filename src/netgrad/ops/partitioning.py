@@ -7,7 +7,7 @@ from typing import Any
 from netgrad.graph.arguments import Bool, Int
 from netgrad.graph.declaration import In, Operator, Out, between
 from netgrad.graph.example import Example, Tensor
-from netgrad.graph.rules import Rule, no_gradient
+from netgrad.graph.rules import Rule, RuleFunction
 from netgrad.graph.shapes import TensorType
 from netgrad.ops._arrays import array, require_shape
 from netgrad.ops._axes import check_indices, count, int_list
@@ -23,7 +23,8 @@ def _shards(xp: Any, keys: Any, partitions: int) -> Any:
 class GatherByKey(Operator):
     """Undoes Partition: rows of the partitions in the order of the keys that they were partitioned by."""
 
-    inputs = [In("keys", "1-D int32 or int64"), In("sharded_values", "rows of one partition", variadic=True)]
+    inputs = [In("keys", "1-D int32 or int64", differentiable=False),
+              In("sharded_values", "rows of one partition", variadic=True)]
     outputs = [Out("values", "(number of keys, ...)")]
 
     strings = True
@@ -75,6 +76,20 @@ def _partition_counts(least: int) -> Any:
     return staticmethod(lambda inputs, outputs: inputs >= least and outputs > 0 and outputs % inputs == 0)
 
 
+def _gathered(keys: int) -> RuleFunction:
+    """The rule of an operator that deals rows out by input ``keys``: gradients of the parts, in their old order."""
+
+    def gradient(op: Rule) -> None:
+        count = op.num_inputs
+        for k in range(keys + 1, count):
+            parts = range(k, op.num_outputs, count)
+            if op.wants(k) and any(op.has_GO(part) for part in parts):
+                op.copy_arguments = False
+                op.emit("GatherByKey", [op.I(keys), *map(op.GO_or_zeros, parts)], [op.GI(k)])
+
+    return gradient
+
+
 class Partition(Operator):
     """Deals rows out to partitions, by key modulo their number; outputs: all inputs' parts of the first, and so on."""
 
@@ -83,7 +98,7 @@ class Partition(Operator):
     num_inputs_outputs = _partition_counts(1)
     arguments = [Bool("pack_first_input", False, "write keys divided by the number of partitions")]
     strings = True
-    gradient = no_gradient
+    gradient = _gathered(keys=0)
     example = Example(
         {"keys": [1, 2, 3], "values": [[1.0], [2.0], [3.0]]},
         {"values0": [1, 2, 3], "values1": [[1.0], [2.0], [3.0]]},
@@ -106,7 +121,7 @@ class LengthsPartition(Operator):
     num_inputs = between(2, None)
     num_inputs_outputs = _partition_counts(2)
     arguments = [Bool("pack_first_input", False, "write keys divided by the number of partitions")]
-    gradient = no_gradient
+    gradient = _gathered(keys=1)
     example = Example(
         {"lengths": [1, 2], "keys": Tensor([1, 2, 3], "int64")},
         {"lengths0": [0, 1], "keys0": Tensor([1], "int64"), "lengths1": [1, 1], "keys1": Tensor([0, 1], "int64")},
@@ -138,7 +153,7 @@ class LengthsPartition(Operator):
 class KeySplit(Operator):
     """For each key below the limit, the places where it stands."""
 
-    inputs = [In("keys", "int64, from 0 to categorical_limit - 1")]
+    inputs = [In("keys", "int64, from 0 to categorical_limit - 1", differentiable=False)]
     outputs = [Out("places", "1-D int32, one output per key", variadic=True, differentiable=False)]
     arguments = [Int("categorical_limit", 0, "the number of keys")]
     example = Example(

@@ -224,7 +224,7 @@ class MaxPoolWithIndex(_Pool):
 class MaxPoolWithIndexGradient(Operator):
     """dX: the gradient of every window goes to the element that Index names."""
 
-    inputs = [In("X", IMAGE, shape_only=True), In("dY", "like Y"), In("Index", "like Y, int32")]
+    inputs = [In("X", IMAGE, shape_only=True), In("dY", "like Y"), In("Index", "like Y, int32", differentiable=False)]
     outputs = [Out("dX", "like X")]
     num_inputs = num_outputs = between(0, None)
     arguments = [*POOL]

@@ -432,11 +432,11 @@ class SparseLengthsSumSparseLookup(Operator):
 class QuantDecode(Operator):
     """Codes to the entries of a codebook, for any number of tensors of codes."""
 
-    inputs = [In("codebook", "(K,) float"), In("codes", "int, any shape", variadic=True)]
+    inputs = [In("codebook", "(K,) float"), In("codes", "int, any shape", variadic=True, differentiable=False)]
     outputs = [Out("decoded", "like codes, float", variadic=True)]
     num_inputs = between(0, None)
     num_outputs = between(0, None)
-    example = Example({"codebook": [0.5, 1.5, 2.5], "codes": Tensor([0, 2], "uint8")}, {"decoded0": [0.5, 2.5]}, wrt=())
+    example = Example({"codebook": [0.5, 1.5, 2.5], "codes": Tensor([0, 2], "uint8")}, {"decoded0": [0.5, 2.5]})
 
     def num_inputs_outputs(inputs: int, outputs: int) -> bool:
         return inputs > 1 and inputs == outputs + 1
@@ -453,14 +453,20 @@ class QuantDecode(Operator):
                 [*map(op.I, range(op.num_inputs)), *map(op.GO, range(op.num_outputs))], [op.GI(0)])
 
 
+def _the_gradients(count: int) -> range:
+    return range((count + 1) // 2, count)
+
+
 class QuantDecodeGradient(Operator):
     """Derivative of QuantDecode by the codebook."""
 
-    inputs = [In("codebook", shape_only=True), In("codes and gradients", variadic=True)]
+    inputs = [In("codebook", shape_only=True),
+              In("codes and gradients", "all codes, then all gradients", variadic=True)]
     outputs = [Out("dcodebook", "(K,)")]
     shape = same_as(0)
     num_inputs = Arity(3, None, lambda count: count % 2 == 1, "one and then pairs")
     internal = True
+    differentiable_inputs = _the_gradients
     example = Example(
         {"codebook": [0.5, 1.5, 2.5], "codes_and_gradients0": Tensor([0, 2], "uint8"),
          "codes_and_gradients1": [1.0, 0.5]},

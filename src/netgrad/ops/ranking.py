@@ -44,7 +44,7 @@ class PairWiseLoss(Operator):
     """Y = mean of log(1 + exp(X_j - X_i)) over the pairs with label_i > label_j, per session."""
 
     inputs = [In("X", "(N,) or (N, 1), float: scores"), In("label", "like X: what the order should follow"),
-              In("lengths", "int: rows per session; one session unless given", optional=True)]
+              In("lengths", "int: rows per session; one session unless given", optional=True, differentiable=False)]
     outputs = [Out("Y", "one number per session")]
     example = Example({"X": [1.0, 2.0], "label": [1.0, 0.0]}, {"Y": [1.31326]}, wrt=("X",))
 
@@ -69,7 +69,8 @@ class PairWiseLoss(Operator):
 class PairWiseLossGradient(Operator):
     """dX of PairWiseLoss."""
 
-    inputs = [In("X"), In("label"), In("dY", "one number per session"), In("lengths", optional=True)]
+    inputs = [In("X"), In("label"), In("dY", "one number per session"),
+              In("lengths", optional=True, differentiable=False)]
     outputs = [Out("dX", "like X")]
     internal = True
     shape = same_as(0)
@@ -96,8 +97,9 @@ class LambdaRankNdcg(Operator):
     LambdaRank to LambdaMART.
     """
 
-    inputs = [In("scores", "(N,), float"), In("relevance", "(N,), float"), In("lengths", "int: rows per session")]
-    outputs = [Out("loss", "one number per session"), Out("dscores", "(N,)", differentiable=False)]
+    inputs = [In("scores", "(N,), float"), In("relevance", "(N,), float"),
+              In("lengths", "int: rows per session", differentiable=False)]
+    outputs = [Out("loss", "one number per session"), Out("dscores", "(N,)")]
     arguments = [
         Bool("use_ndcg_as_loss", False, "the loss is the missing gain itself"),
         Bool("use_idcg_normalization", True, "divide by the gain of the ideal ranking"),
@@ -144,7 +146,8 @@ class LambdaRankNdcg(Operator):
 class LambdaRankNdcgGradient(Operator):
     """dscores = the saved derivative times the gradient of its session's loss."""
 
-    inputs = [In("scores", shape_only=True), In("lengths"), In("saved", "the saved derivative"), In("dloss")]
+    inputs = [In("scores", shape_only=True), In("lengths", differentiable=False),
+              In("saved", "the saved derivative"), In("dloss")]
     outputs = [Out("dscores", "like scores")]
     internal = True
     shape = same_as(0)
@@ -162,7 +165,7 @@ class LambdaRankNdcgGradient(Operator):
 class MarginRankingCriterion(Operator):
     """loss = max(0, margin - Y (X1 - X2)): Y = 1 says that X1 should be the larger, -1 that X2 should."""
 
-    inputs = [In("X1", "any shape, float"), In("X2", "like X1"), In("Y", "like X1, int: 1 or -1")]
+    inputs = [In("X1", "any shape, float"), In("X2", "like X1"), In("Y", "like X1, int: 1 or -1", differentiable=False)]
     outputs = [Out("loss", "like X1")]
     arguments = [Float("margin", 1.0)]
     shape = same_as(0)
@@ -183,7 +186,7 @@ def _shortfall(xp: Any, X1: Any, X2: Any, Y: Any, margin: float) -> Any:
 class MarginRankingCriterionGradient(Operator):
     """dX1 = -Y dloss where the margin is not kept, dX2 = -dX1."""
 
-    inputs = [In("X1"), In("X2"), In("Y"), In("dloss", "like X1")]
+    inputs = [In("X1"), In("X2"), In("Y", differentiable=False), In("dloss", "like X1")]
     outputs = [Out("dX1", "like X1"), Out("dX2", "like X2")]
     arguments = [Float("margin", 1.0)]
     internal = True
@@ -203,7 +206,7 @@ class MarginRankingCriterionGradient(Operator):
 class CosineEmbeddingCriterion(Operator):
     """loss = 1 - S where Y is 1, max(0, S - margin) where it is -1; S are cosines of pairs."""
 
-    inputs = [In("S", "any shape, float"), In("Y", "like S, int: 1 or -1")]
+    inputs = [In("S", "any shape, float"), In("Y", "like S, int: 1 or -1", differentiable=False)]
     outputs = [Out("loss", "like S")]
     arguments = [Float("margin", 0.0)]
     shape = same_as(0)
@@ -218,7 +221,7 @@ class CosineEmbeddingCriterion(Operator):
 class CosineEmbeddingCriterionGradient(Operator):
     """dS = -dloss where Y is 1, dloss where it is -1 and S at least margin."""
 
-    inputs = [In("S"), In("Y"), In("dloss", "like S")]
+    inputs = [In("S"), In("Y", differentiable=False), In("dloss", "like S")]
     outputs = [Out("dS", "like S")]
     arguments = [Float("margin", 0.0)]
     internal = True

@@ -91,7 +91,7 @@ class RecurrentNetworkBlobFetcher(Operator):
 class rnn_internal_apply_link(Operator):
     """Makes a step's blob a view of a window of the blob of all steps."""
 
-    inputs = [In("timestep", "(1,), int32"), In("external", "(T, ...)")]
+    inputs = [In("timestep", "(1,), int32", differentiable=False), In("external", "(T, ...)")]
     outputs = [Out("internal", "a window of external"), Out("external", "the input")]
     arguments = [Int("offset", -1), Int("window", -1)]
     inplace_required = {(1, 1)}
@@ -109,7 +109,8 @@ class rnn_internal_apply_link(Operator):
 class rnn_internal_accumulate_gradient_input(Operator):
     """Adds this step's row of an output's gradient to its place in the gradient of the state."""
 
-    inputs = [In("timestep", "(1,), int32"), In("output gradient", "(T, ...)"), In("gradient", "of the state")]
+    inputs = [In("timestep", "(1,), int32", differentiable=False), In("output gradient", "(T, ...)"),
+              In("gradient", "of the state")]
     outputs = [Out("gradient", "the input", variadic=True)]
     arguments = [Int("offset", -1)]
     inplace_required = {(2, 0)}
@@ -169,8 +170,8 @@ class LSTMUnit(Operator):
     """
 
     inputs = [In("hidden_prev", "(1, N, D), float"), In("cell_prev", "like hidden_prev"), In("gates", "(1, N, 4 D)"),
-              In("seq_lengths or timestep", "(N,), int32, or (1,), int32"),
-              In("timestep", "(1,), int32", optional=True)]
+              In("seq_lengths or timestep", "(N,), int32, or (1,), int32", differentiable=False),
+              In("timestep", "(1,), int32", optional=True, differentiable=False)]
     outputs = [Out("hidden", "like hidden_prev"), Out("cell", "like hidden_prev")]
     arguments = [Float("forget_bias", 0.0, "added to the forget gate"), *CELL]
     shape = same_as(0, 1)
@@ -205,8 +206,9 @@ class LSTMUnit(Operator):
 class LSTMUnitGradient(Operator):
     """Gradients of LSTMUnit for the states and the gates."""
 
-    inputs = [In("hidden_prev"), In("cell_prev"), In("gates"), In("seq_lengths", "absent without sequence_lengths"),
-              In("timestep"), In("hidden"), In("cell"), In("dhidden"), In("dcell", optional=True)]
+    inputs = [In("hidden_prev"), In("cell_prev"), In("gates"),
+              In("seq_lengths", "absent without sequence_lengths", differentiable=False),
+              In("timestep", differentiable=False), In("hidden"), In("cell"), In("dhidden"), In("dcell", optional=True)]
     outputs = [Out("dhidden_prev", "like hidden_prev"), Out("dcell_prev"), Out("dgates", "like gates")]
     arguments = [Float("forget_bias", 0.0), *CELL]
     internal = True
@@ -246,8 +248,8 @@ class GRUUnit(Operator):
     """
 
     inputs = [In("hidden_prev", "(1, N, D), float"), In("gates", "(1, N, 3 D)"),
-              In("seq_lengths or timestep", "(N,), int32, or (1,), int32"),
-              In("timestep", "(1,), int32", optional=True)]
+              In("seq_lengths or timestep", "(N,), int32, or (1,), int32", differentiable=False),
+              In("timestep", "(1,), int32", optional=True, differentiable=False)]
     outputs = [Out("hidden", "like hidden_prev")]
     arguments = [*CELL]
     shape = same_as(0)
@@ -275,7 +277,9 @@ class GRUUnit(Operator):
 class GRUUnitGradient(Operator):
     """Gradients of GRUUnit for the state and the gates; the reset gate acts before, so that its gradient is 0."""
 
-    inputs = [In("hidden_prev"), In("gates"), In("seq_lengths", "absent without sequence_lengths"), In("timestep"),
+    inputs = [In("hidden_prev"), In("gates"),
+              In("seq_lengths", "absent without sequence_lengths", differentiable=False),
+              In("timestep", differentiable=False),
               In("hidden"), In("dhidden", optional=True)]
     outputs = [Out("dhidden_prev", "like hidden_prev"), Out("dgates", "like gates")]
     arguments = [*CELL]

@@ -120,7 +120,8 @@ class _Align(Operator, abstract=True):
 
 
 class _AlignGradient(Operator, abstract=True):
-    inputs = [In("X", "the images", shape_only=True), In("RoIs", "the regions"), In("dY", "like Y")]
+    inputs = [In("X", "the images", shape_only=True), In("RoIs", "the regions", differentiable=False),
+              In("dY", "like Y")]
     outputs = [Out("dX", "like X")]
     arguments = [*ALIGNED, ORDER]
     internal = True
@@ -139,7 +140,7 @@ class RoIAlign(_Align):
     Source: He et al. 2017, https://arxiv.org/abs/1703.06870.
     """
 
-    inputs = [In("X", "(N, C, H, W) or, with order NHWC, (N, H, W, C); float"), In("RoIs", ROIS)]
+    inputs = [In("X", "(N, C, H, W) or, with order NHWC, (N, H, W, C); float"), In("RoIs", ROIS, differentiable=False)]
     gradient = emits("RoIAlignGradient", "I0 I1 GO0", "GI0")
     example = Example(
         {"X": [[[[1.0, 2.0, 3.0], [4.0, 5.0, 6.0], [7.0, 8.0, 9.0]]]], "RoIs": [[0.0, 0.0, 0.0, 1.0, 1.0]]},
@@ -207,7 +208,8 @@ class RoIAlignRotated(_Align):
     """RoIAlign of regions that are turned by an angle."""
 
     inputs = [In("X", "(N, C, H, W) or, with order NHWC, (N, H, W, C); float"),
-              In("RoIs", "(R, 6): image, centre x, centre y, width, height, degrees; or (R, 5) for one image")]
+              In("RoIs", "(R, 6): image, centre x, centre y, width, height, degrees; or (R, 5) for one image",
+                 differentiable=False)]
     gradient = emits("RoIAlignRotatedGradient", "I0 I1 GO0", "GI0")
     example = Example(
         {"X": [[[[1.0, 2.0, 3.0], [4.0, 5.0, 6.0], [7.0, 8.0, 9.0]]]], "RoIs": [[0.0, 1.0, 1.0, 2.0, 1.0, 30.0]]},
@@ -312,7 +314,7 @@ def _unpool(xp: Any, X: Any, rois: Any, argmaxes: Any, dY: Any, pooled_h: int, p
 
 
 class _Pool(Operator, abstract=True):
-    inputs = [In("X", "(N, C, H, W), float"), In("rois", ROIS)]
+    inputs = [In("X", "(N, C, H, W), float"), In("rois", ROIS, differentiable=False)]
 
     def shape(X: TensorType, rois: TensorType, *, pooled_h: int = 1, pooled_w: int = 1, **_: Any) -> Any:
         if X.dims is None or rois.dims is None:
@@ -322,7 +324,8 @@ class _Pool(Operator, abstract=True):
 
 
 class _PoolGradient(Operator, abstract=True):
-    inputs = [In("X", "the images", shape_only=True), In("rois", "the regions"), In("argmaxes", "like Y, int32"),
+    inputs = [In("X", "the images", shape_only=True), In("rois", "the regions", differentiable=False),
+              In("argmaxes", "like Y, int32", differentiable=False),
               In("dY", "like Y")]
     outputs = [Out("dX", "like X")]
     arguments = [ORDER, *POOLED]
@@ -429,7 +432,7 @@ class PSRoIPool(Operator):
     Source: Dai et al. 2016, https://arxiv.org/abs/1605.06409.
     """
 
-    inputs = [In("X", "(N, output_dim group_size^2, H, W), float"), In("RoIs", ROIS)]
+    inputs = [In("X", "(N, output_dim group_size^2, H, W), float"), In("RoIs", ROIS, differentiable=False)]
     outputs = [Out("Y", "(R, output_dim, group_size, group_size)"),
                Out("argmaxes", "like Y, int32: the channel of each bin", differentiable=False)]
     arguments = [SCALE, Int("group_size", 1), Int("output_dim", 1)]
@@ -458,7 +461,8 @@ class PSRoIPool(Operator):
 class PSRoIPoolGradient(Operator):
     """dX of PSRoIPool: every element of a bin receives an equal share of its gradient."""
 
-    inputs = [In("X", "the images", shape_only=True), In("RoIs", "the regions"), In("argmaxes", "like Y, int32"),
+    inputs = [In("X", "the images", shape_only=True), In("RoIs", "the regions", differentiable=False),
+              In("argmaxes", "like Y, int32", differentiable=False),
               In("dY", "like Y")]
     outputs = [Out("dX", "like X")]
     arguments = [SCALE, Int("group_size", 1), Int("output_dim", 1)]

@@ -35,9 +35,10 @@ Reduce = Callable[[Any, Any, Any, int], Any]
 
 DATA = In("DATA", "(N, ...), float")
 SCALARS = In("SCALARS", "(N,): the weight of each row")
-LENGTHS = In("LENGTHS", "(S,) int: the number of rows of each segment; they add up to N")
-SORTED_IDS = In("SEGMENT_IDS", "(N,) int: the segment of each row, beginning at 0 and going up by 0 or 1")
-UNSORTED_IDS = In("SEGMENT_IDS", "(N,) int: the segment of each row, in any order")
+LENGTHS = In("LENGTHS", "(S,) int: the number of rows of each segment; they add up to N", differentiable=False)
+SORTED_IDS = In("SEGMENT_IDS", "(N,) int: the segment of each row, beginning at 0 and going up by 0 or 1",
+                differentiable=False)
+UNSORTED_IDS = In("SEGMENT_IDS", "(N,) int: the segment of each row, in any order", differentiable=False)
 GO = In("segment_grads", "(S, ...)")
 GRAD_ON_WEIGHTS = Bool("grad_on_weights", False, "give the weights a gradient too")
 NUM_SEGMENTS = Int("num_segments", -1, "the number of segments S; one more than the greatest id unless given")

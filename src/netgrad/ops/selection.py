@@ -74,7 +74,7 @@ class TopK(Operator):
 class TopKGradient(Operator):
     """Derivative of TopK by X: the gradients at the places chosen, 0 elsewhere."""
 
-    inputs = [In("dValues"), In("Indices", "int64, -1: none"), In("X", shape_only=True)]
+    inputs = [In("dValues"), In("Indices", "int64, -1: none", differentiable=False), In("X", shape_only=True)]
     outputs = [Out("dX", "like X")]
     arguments = [Int("axis", -1)]
     shape = same_as(2)
@@ -101,7 +101,7 @@ class TopKGradient(Operator):
 class FlexibleTopK(Operator):
     """TopK along the last axis, with a k of its own for each row; results one after another."""
 
-    inputs = [In("X", "(..., n), float"), In("K", "(rows,) int64, each within 1..n")]
+    inputs = [In("X", "(..., n), float"), In("K", "(rows,) int64, each within 1..n", differentiable=False)]
     outputs = [Out("Flatten values", "(sum of K,)"),
                Out("Flatten indices", "(sum of K,) int64: places in the row", differentiable=False)]
     gradient = emits("FlexibleTopKGradient", "I0 I1 GO0 O1", "GI0")
@@ -125,8 +125,8 @@ class FlexibleTopK(Operator):
 class FlexibleTopKGradient(Operator):
     """Derivative of FlexibleTopK by X."""
 
-    inputs = [In("X", shape_only=True), In("K", "(rows,) int64"), In("dvalues", "(sum of K,)"),
-              In("indices", "(sum of K,) int64")]
+    inputs = [In("X", shape_only=True), In("K", "(rows,) int64", differentiable=False), In("dvalues", "(sum of K,)"),
+              In("indices", "(sum of K,) int64", differentiable=False)]
     outputs = [Out("dX", "like X")]
     shape = same_as(0)
     internal = True
@@ -143,7 +143,7 @@ class FlexibleTopKGradient(Operator):
 class BooleanMask(Operator):
     """The rows whose mask is true, and optionally their numbers."""
 
-    inputs = [In("data", "(N, ...)"), In("mask", "(N,) bool")]
+    inputs = [In("data", "(N, ...)"), In("mask", "(N,) bool", differentiable=False)]
     outputs = [Out("masked_data", "(rows that are left, ...)"),
                Out("masked_indices", "int64", optional=True, differentiable=False)]
     gradient = emits("BooleanMaskGradient", "I1 GO0", "GI0")
@@ -163,7 +163,7 @@ class BooleanMask(Operator):
 class BooleanMaskGradient(Operator):
     """Derivative of BooleanMask by data: the gradients where the mask is true, 0 elsewhere."""
 
-    inputs = [In("mask", "(N,) bool"), In("dmasked_data", "(rows that are left, ...)")]
+    inputs = [In("mask", "(N,) bool", differentiable=False), In("dmasked_data", "(rows that are left, ...)")]
     outputs = [Out("ddata", "(N, ...)")]
     internal = True
     example = Example({"mask": [True, False, True], "dmasked_data": [1.0, 0.5]}, {"ddata": [1.0, 0.0, 0.5]})
@@ -180,7 +180,8 @@ class BooleanMaskGradient(Operator):
 class BooleanUnmask(Operator):
     """Puts masked vectors back together: each entry comes from the first vector whose mask is true there."""
 
-    inputs = [In("mask", "(N,) bool", variadic=True), In("data", "the entries where its mask is true", variadic=True)]
+    inputs = [In("mask", "(N,) bool", variadic=True, differentiable=False),
+              In("data", "the entries where its mask is true", variadic=True)]
     outputs = [Out("unmasked_data", "(N,)")]
     num_inputs = multiple_of(2, least=2)
     gradient = no_gradient
@@ -210,7 +211,7 @@ class BooleanUnmask(Operator):
 class RemoveDataBlocks(Operator):
     """The rows that are not named; a row may be named twice."""
 
-    inputs = [In("data", "(N, ...)"), In("indices", "int: rows to leave out")]
+    inputs = [In("data", "(N, ...)"), In("indices", "int: rows to leave out", differentiable=False)]
     outputs = [Out("shrunk data", "(rows that are left, ...)")]
     gradient = forbidden("it has none in Caffe2; gather the rows to keep (Gather) where a gradient is needed")
     strings = True
@@ -233,7 +234,8 @@ class CopyRowsToTensor(Operator):
     that were overwritten do not matter, and ``row`` has none.
     """
 
-    inputs = [In("input_tensor", "(N, M)"), In("indices", "(K,) int64: rows to overwrite"), In("row", "(M,)")]
+    inputs = [In("input_tensor", "(N, M)"), In("indices", "(K,) int64: rows to overwrite", differentiable=False),
+              In("row", "(M,)")]
     outputs = [Out("output_tensor", "the tensor, with its rows replaced")]
     inplace_required = {(0, 0)}
     shape = same_as(0)

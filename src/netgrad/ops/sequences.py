@@ -8,7 +8,7 @@ from typing import Any
 from netgrad.graph.arguments import Bool, Float, Int, Str
 from netgrad.graph.declaration import In, Operator, Out
 from netgrad.graph.example import Example
-from netgrad.graph.rules import Rule, emits
+from netgrad.graph.rules import Rule, emits, through_kernel
 from netgrad.graph.shapes import TensorType, same_as
 from netgrad.ops._rows import (
     arange_like,
@@ -27,7 +27,8 @@ PADDING = [
     Int("padding_width", 1, "rows of padding before each sequence"),
     Int("end_padding_width", -1, "rows of padding after it; as many as before unless given"),
 ]
-PADDED_LENGTHS = In("lengths", "(S,) int, padding included; one sequence unless given", optional=True)
+PADDED_LENGTHS = In("lengths", "(S,) int, padding included; one sequence unless given",
+                    optional=True, differentiable=False)
 
 
 def _widths(padding_width: int, end_padding_width: int) -> tuple[int, int]:
@@ -55,7 +56,8 @@ class AddPadding(Operator):
     """Puts rows of padding before and after each sequence: zeros, or one row for the start and one for the end."""
 
     inputs = [
-        In("data_in", "(N, ...)"), In("lengths", "(S,) int; one sequence unless given", optional=True),
+        In("data_in", "(N, ...)"),
+        In("lengths", "(S,) int; one sequence unless given", optional=True, differentiable=False),
         In("start_padding", "a row, (...)", optional=True),
         In("end_padding", "a row, (...); the start's unless given", optional=True),
     ]
@@ -97,8 +99,9 @@ class AddPadding(Operator):
         if op.num_inputs == 1:
             op.emit("RemovePadding", [op.GO(0)], [op.GI(0)])
             return
-        if op.num_outputs == 1:
-            raise op.fail("its second output, the new lengths, is needed for the gradient; ask for both outputs")
+        if op.num_outputs == 1:  # no new lengths, by which RemovePadding could tell the sequences apart
+            op.through_kernel()
+            return
         op.emit("RemovePadding", [op.GO(0), op.O(1)], [op.GI(0)])
         if op.num_inputs > 2:
             op.emit("GatherPadding", [op.GO(0), op.O(1)], [op.GI(k) for k in range(2, op.num_inputs)])
@@ -134,8 +137,8 @@ class RemovePadding(Operator):
     def gradient(op: Rule) -> None:
         if op.num_inputs == 1:
             op.emit("AddPadding", [op.GO(0)], [op.GI(0)])
-        elif op.num_outputs == 1:
-            raise op.fail("its second output, the new lengths, is needed for the gradient; ask for both outputs")
+        elif op.num_outputs == 1:  # as in AddPadding
+            op.through_kernel()
         else:
             op.emit("AddPadding", [op.GO(0), op.O(1)], [op.GI(0)])
 
@@ -143,9 +146,10 @@ class RemovePadding(Operator):
 class GatherPadding(Operator):
     """The sum of all rows of padding: of those before and those after the sequences, or of both where one output."""
 
-    inputs = [In("data_in", "(N, ...)"), In("lengths", "(S,) int, padding included")]
+    inputs = [In("data_in", "(N, ...)"), In("lengths", "(S,) int, padding included", differentiable=False)]
     outputs = [Out("padding_sum", "a row, (...)"), Out("end_padding_sum", "a row, (...)", optional=True)]
     arguments = PADDING
+    gradient = through_kernel
     example = Example({"data_in": [[9.0], [1.0], [8.0]], "lengths": [3]}, {"padding_sum": [17.0]}, {"padding_width": 1})
 
     def shape(data_in: TensorType, *others: TensorType, **widths: int) -> tuple[TensorType, ...]:
@@ -169,7 +173,7 @@ class GatherPadding(Operator):
 class PackSegments(Operator):
     """Sequences one after another to one tensor, each padded with zeros (or minus infinity) to a common length."""
 
-    inputs = [In("lengths", "(S,) int"), In("tensor", "(N, ...)")]
+    inputs = [In("lengths", "(S,) int", differentiable=False), In("tensor", "(N, ...)")]
     outputs = [
         Out("packed_tensor", "(S, max_length, ...)"),
         Out("presence_mask", "(S, max_length) bool: true where a row is", optional=True, differentiable=False),
@@ -205,7 +209,7 @@ class UnpackSegments(Operator):
     As the gradient of a PackSegments that cut sequences at max_length, it gives the rows that were cut off zeros.
     """
 
-    inputs = [In("lengths", "(S,) int"), In("tensor", "(S, T, ...)")]
+    inputs = [In("lengths", "(S,) int", differentiable=False), In("tensor", "(S, T, ...)")]
     outputs = [Out("packed_tensor", "(sum of lengths, ...)")]
     arguments = [Int("max_length", -1, "sequences are cut at this length")]
     gradient = emits("PackSegments", "I0 GO0", "GI1")
@@ -240,7 +244,7 @@ class UnpackSegments(Operator):
 class PackRNNSequence(Operator):
     """Sequences one after another to (time, sequence, ...), padded with zeros to the longest."""
 
-    inputs = [In("values", "(N, D, ...)"), In("lengths", "(S,) int")]
+    inputs = [In("values", "(N, D, ...)"), In("lengths", "(S,) int", differentiable=False)]
     outputs = [Out("output", "(T, S, D, ...)")]
     gradient = emits("UnpackRNNSequence", "GO0 I1", "GI0")
     example = Example(
@@ -259,7 +263,7 @@ class PackRNNSequence(Operator):
 class UnpackRNNSequence(Operator):
     """The inverse of PackRNNSequence."""
 
-    inputs = [In("values", "(T, S, D, ...)"), In("lengths", "(S,) int")]
+    inputs = [In("values", "(T, S, D, ...)"), In("lengths", "(S,) int", differentiable=False)]
     outputs = [Out("output", "(N, D, ...)")]
     gradient = emits("PackRNNSequence", "GO0 I1", "GI0")
     example = Example(
@@ -292,7 +296,7 @@ def _time_mask(xp: Any, data: Any, lengths: Any) -> tuple[Any, Any]:
 class ReversePackedSegs(Operator):
     """Reverses each sequence of a tensor (time, sequence, ...) in time; padding stays where it is."""
 
-    inputs = [In("data", "(T, S, ...)"), In("lengths", "(S,) int")]
+    inputs = [In("data", "(T, S, ...)"), In("lengths", "(S,) int", differentiable=False)]
     outputs = [Out("reversed data", "like data")]
     shape = same_as(0)
     gradient = emits("ReversePackedSegs", "GO0 I1", "GI0")
@@ -312,7 +316,7 @@ class ReversePackedSegs(Operator):
 class VariableLengthSequencePadding(Operator):
     """Sets to zero what lies beyond each sequence's length in a tensor (time, sequence, ...)."""
 
-    inputs = [In("X", "(T, S, ...)"), In("lengths", "(S,) int")]
+    inputs = [In("X", "(T, S, ...)"), In("lengths", "(S,) int", differentiable=False)]
     outputs = [Out("Y", "like X")]
     inplace = {(0, 0)}
     shape = same_as(0)
@@ -342,7 +346,8 @@ class SequenceMask(Operator):
     """
 
     inputs = [In("input", "any shape, float"),
-              In("sequence_lengths", "(rows,) int: lengths, or centers of windows", optional=True)]
+              In("sequence_lengths", "(rows,) int: lengths, or centers of windows",
+                 optional=True, differentiable=False)]
     outputs = [Out("masked_tensor", "like input")]
     arguments = [
         Str("mode", ""), Int("axis", 1), Bool("grad", False), Int("radius", 10),

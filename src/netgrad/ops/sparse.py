@@ -21,7 +21,8 @@ class SparseToDense(Operator):
     """
 
     inputs = [
-        In("indices", "int32 or int64"), In("values", "a row per index: shape of indices, then that of a row"),
+        In("indices", "int32 or int64", differentiable=False),
+        In("values", "a row per index: shape of indices, then that of a row"),
         In("data_to_infer_dim", "has as many rows as the output", optional=True, shape_only=True),
     ]
     outputs = [Out("output", "(rows, ...)")]
@@ -106,8 +107,9 @@ class SparseToDenseMask(Operator):
     """
 
     inputs = [
-        In("indices", "1-D int32 or int64: ids"), In("values", "a row per id"), In("default_value", "one such row"),
-        In("lengths", "1-D int32: ids per row; all in one without", optional=True),
+        In("indices", "1-D int32 or int64: ids", differentiable=False), In("values", "a row per id"),
+        In("default_value", "one such row"),
+        In("lengths", "1-D int32: ids per row; all in one without", optional=True, differentiable=False),
     ]
     outputs = [
         Out("output", "(rows, size of mask, ...), without the first dimension if there are no lengths"),
@@ -165,7 +167,7 @@ class SparseToDenseMask(Operator):
 class SparseToDenseMaskGradient(Operator):
     """Each value takes the gradient from the place it was put to; zero if it was left out."""
 
-    inputs = [In("indices"), In("dY"), In("lengths", optional=True)]
+    inputs = [In("indices", differentiable=False), In("dY"), In("lengths", optional=True, differentiable=False)]
     outputs = [Out("dvalues", "a row per index")]
     arguments = SparseToDenseMask.arguments
     internal = True
@@ -208,7 +210,8 @@ class BatchDenseToSparse(Operator):
     As the gradient of `BatchSparseToDense` it gives zero to values that were overwritten by a later one.
     """
 
-    inputs = [In("lengths", "1-D: indices per row"), In("indices", "1-D: columns"), In("dense", "2-D")]
+    inputs = [In("lengths", "1-D: indices per row", differentiable=False),
+              In("indices", "1-D: columns", differentiable=False), In("dense", "2-D")]
     outputs = [Out("values", "like indices, dtype of dense")]
     example = Example(
         {"lengths": Tensor([1, 2], "int64"), "indices": Tensor([0, 0, 1], "int64"), "dense": [[1.0, 0.0], [2.0, 3.0]]},
@@ -239,7 +242,8 @@ class BatchSparseToDense(Operator):
     """
 
     inputs = [
-        In("lengths", "1-D: values per row"), In("indices", "1-D: columns"), In("values", "1-D"),
+        In("lengths", "1-D: values per row", differentiable=False),
+        In("indices", "1-D: columns", differentiable=False), In("values", "1-D"),
         In("output_shape_inference", "2-D, has as many columns as the output", optional=True, shape_only=True),
     ]
     outputs = [Out("dense", "(rows, columns)")]
@@ -284,7 +288,8 @@ def _updated(xp: Any, param: Any, indices: Any, change: Any) -> Any:
 
 
 _ROW_INPUTS = [
-    In("param", "(N, ...)"), In("indices", "rows to change, int32 or int64"), In("grad", "not read", optional=True),
+    In("param", "(N, ...)"), In("indices", "rows to change, int32 or int64", differentiable=False),
+    In("grad", "not read", optional=True),
 ]
 
 
@@ -366,7 +371,7 @@ class EnsureClipped(Operator):
     """Clips a parameter; with indices only the rows that are named."""
 
     inputs = [
-        In("param", "float"), In("indices", "rows to clip, int32 or int64", optional=True),
+        In("param", "float"), In("indices", "rows to clip, int32 or int64", optional=True, differentiable=False),
         In("grad", "not read", optional=True),
     ]
     outputs = [Out("output_param", "like param")]

@@ -164,6 +164,15 @@ class Call:
             raise WrongKind(f"the condition {name!r} is {array.dtype}; it must be bool: compare, or Cast it")
         return bool(array.all())
 
+    def product(self, net: Any, by: Any, given: Any) -> Any:
+        """The derivative of the operator that this one carries; see `netgrad.runtime.vector_jacobian`."""
+        found = self.state.get("product")
+        if found is None:
+            from netgrad.runtime.vector_jacobian import Product
+
+            found = self.state["product"] = Product(self, net, by, given)
+        return found
+
     def argument(self, name: str, default: Any = None) -> Any:
         """The value of an argument, declared or not; ``default`` when it is absent."""
         for argument in self.definition.arg:

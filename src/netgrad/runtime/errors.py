@@ -108,6 +108,10 @@ class NoKernel(OperatorError):
     """The operator is declared but cannot run."""
 
 
+class NoDerivative(OperatorError):
+    """A derivative was asked for through a kernel that does not have one, or that cannot be followed."""
+
+
 class SchemaError(OperatorError, schema.SchemaError):
     """The operator breaks its declaration: counts, in-place use, names."""
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
@@ -48,6 +48,22 @@ class Backend(Protocol):
 
     def on_device(self, kernel: Kernel, device: Any) -> Kernel:
         """A kernel that computes on that device."""
+
+    def vector_jacobian(self, function: Callable[[Any, list[Any]], tuple[Any, ...]], inputs: Sequence[Any],
+                        by: Sequence[int], cotangents: Sequence[Any]) -> tuple[Any, ...]:
+        """The cotangents of a function's outputs times its derivatives by some of its inputs.
+
+        Inside of another such function this is itself differentiable.
+
+        Args:
+            function: ``function(xp, inputs)`` gives the outputs, by functions of ``xp`` alone.
+            inputs: arrays, or None.
+            by: positions of the (floating-point) inputs whose derivatives are asked for.
+            cotangents: one per output; None: zero.
+
+        Raises:
+            NoDerivative: the function leaves ``xp``, so that it cannot be followed.
+        """
 
 
 class Overrides:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -38,6 +39,12 @@ class NumpyBackend:
 
     def on_device(self, kernel: Kernel, device: Any) -> Kernel:
         return kernel
+
+    def vector_jacobian(self, function: Callable[[Any, list[Any]], tuple[Any, ...]], inputs: Sequence[Any],
+                        by: Sequence[int], cotangents: Sequence[Any]) -> tuple[Any, ...]:
+        from netgrad.runtime.backends.numpy.tracing import vector_jacobian
+
+        return vector_jacobian(function, inputs, by, cotangents)
 
 
 BACKEND = NumpyBackend()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -12,7 +13,7 @@ import torch
 from netgrad.proto import caffe2_pb2
 from netgrad.runtime.backends import Kernel, Overrides
 from netgrad.runtime.backends.torch.namespace import Namespace
-from netgrad.runtime.errors import DeviceError
+from netgrad.runtime.errors import DeviceError, NoDerivative
 
 override = Overrides(__name__)
 
@@ -55,5 +56,32 @@ class TorchBackend:
 
         return placed
 
+    def vector_jacobian(self, function: Callable[[Any, list[Any]], tuple[Any, ...]], inputs: Sequence[Any],
+                        by: Sequence[int], cotangents: Sequence[Any]) -> tuple[Any, ...]:
+        nested = any(isinstance(x, torch.Tensor) and x.requires_grad for x in (*inputs, *cotangents))
+        with torch.enable_grad():
+            own = list(inputs)
+            for k in by:
+                own[k] = own[k].view_as(own[k]) if own[k].requires_grad else own[k].detach().requires_grad_()
+            outputs = function(_FOLLOWED, own)
+            pairs = [(y, g.expand_as(y)) for y, g in zip(outputs, cotangents)
+                     if g is not None and isinstance(y, torch.Tensor) and y.requires_grad]
+            leaves = [own[k] for k in by]
+            found = torch.autograd.grad([y for y, _ in pairs], leaves, [g for _, g in pairs], create_graph=nested,
+                                        allow_unused=True) if pairs else [None] * len(leaves)
+            return tuple(torch.zeros_like(x) if g is None else g for x, g in zip(leaves, found))
 
+
+class _FollowedNamespace(Namespace):
+    """``xp`` while PyTorch follows a kernel: what would lose a derivative without a word is refused."""
+
+    @staticmethod
+    def to_numpy(x: Any) -> np.ndarray:
+        if isinstance(x, torch.Tensor) and x.requires_grad:
+            raise NoDerivative("its kernel turns a tensor that a derivative goes by into an array outside of xp, where "
+                               "it cannot be followed; give it a gradient rule by hand")
+        return Namespace.to_numpy(x)
+
+
+_FOLLOWED = _FollowedNamespace()
 BACKEND = TorchBackend()
