@@ -145,3 +145,19 @@ def test_the_short_form_of_the_gradient_of_a_quotient(shape: tuple[int, ...], ba
     dB = -dC * C / B
     np.testing.assert_allclose(found["dA"], dC / B, rtol=1e-6)
     np.testing.assert_allclose(found["dB"], dB.sum(0) if B.ndim == 1 else dB, rtol=1e-6)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("grad_on_w", [0, 1])
+def test_weighted_sums_take_arrays_of_one_size(backend: str, grad_on_w: int) -> None:
+    feeds = {"X": numbers(3), "v": np.array([0.5]), "Z": numbers(3, 1, seed=1), "w": np.array(2.0)}
+    op = operator("WeightedSum", ["X", "v", "Z", "w"], ["Y"], grad_on_w=grad_on_w)
+    result = evaluate(op, feeds, backend=backend)["Y"]
+    np.testing.assert_allclose(result, 0.5 * feeds["X"] + 2 * feeds["Z"][:, 0])
+    check_gradient(op, feeds, wrt=("X", "Z", "v", "w") if grad_on_w else ("X", "Z"))
+
+
+def test_weighted_sums_refuse_arrays_of_other_sizes() -> None:
+    feeds = {"X": numbers(3), "v": np.array([0.5]), "Z": numbers(1), "w": np.array(2.0)}
+    with pytest.raises(OperatorError, match="X_1"):
+        evaluate(operator("WeightedSum", ["X", "v", "Z", "w"], ["Y"]), feeds)

@@ -390,7 +390,7 @@ class MinGradient(ExtremeGradient):
 class WeightedSum(Operator):
     """Y = w_0 X_0 + w_1 X_1 + ..., each weight a single number in a blob."""
 
-    inputs = [In("X", "all of one shape", variadic=True), In("weight", "one element", variadic=True)]
+    inputs = [In("X", "as large as X_0, of its dtype", variadic=True), In("weight", "one element", variadic=True)]
     outputs = [Out("Y", "like X_0")]
     arguments = [Bool("grad_on_w", False, "give the weights gradients too")]
     inplace = {(0, 0)}
@@ -401,9 +401,11 @@ class WeightedSum(Operator):
         wrt=("X_0", "X_1"))
 
     def kernel(xp: Any, *pairs: Any) -> Any:
-        _alike(pairs[::2])
-        total = pairs[0] * _weight(xp, pairs[1])
-        for X, weight in zip(pairs[2::2], pairs[3::2], strict=True):
+        arrays = [X if math.prod(X.shape) != math.prod(pairs[0].shape) else xp.reshape(X, pairs[0].shape)
+                  for X in pairs[::2]]
+        _alike(tuple(arrays))
+        total = arrays[0] * _weight(xp, pairs[1])
+        for X, weight in zip(arrays[1:], pairs[3::2], strict=True):
             total = total + X * _weight(xp, weight)
         return total
 
@@ -436,11 +438,15 @@ class WeightedSumGradient(Operator):
         return set() if arguments["grad_on_w"] else set(range(1, count, 2))
 
     def kernel(xp: Any, dY: Any, *pairs: Any, grad_on_w: bool) -> Any:
+        flows = []
         for X in pairs[::2]:
-            expect_like(dY, X, "dY", "X")
-        gradients = [dY * _weight(xp, weight) for weight in pairs[1::2]]
+            flow = dY if math.prod(X.shape) != math.prod(dY.shape) else xp.reshape(dY, X.shape)
+            expect_like(flow, X, "dY", "X")
+            flows.append(flow)
+        gradients = [flow * _weight(xp, weight) for flow, weight in zip(flows, pairs[1::2], strict=True)]
         if grad_on_w:
-            gradients += [xp.reshape(xp.sum(X * dY), w.shape) for X, w in zip(pairs[::2], pairs[1::2], strict=True)]
+            gradients += [xp.reshape(xp.sum(X * flow), w.shape)
+                          for X, flow, w in zip(pairs[::2], flows, pairs[1::2], strict=True)]
         return tuple(gradients)
 
 

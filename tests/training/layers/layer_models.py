@@ -178,7 +178,8 @@ def losses(model):
 
 def ranking(model):
     f = model.input_feature_schema
-    positive = model.FC(f.dense, 1)
+    # Caffe2 pairs predictions (batch, 1) wrongly
+    positive = model.Squeeze(model.FC(f.dense, 1), 1, dims=[1])
     pairs = schema.Struct(("pos_prediction", positive), ("neg_prediction", schema.List(
         schema.Scalar(np.float32, blob=f.scored.values()), lengths_blob=f.scored.lengths)))
     model.add_loss(model.BPRLoss(pairs))
@@ -190,6 +191,8 @@ def weights(model):
     f, e = model.input_feature_schema, model.trainer_extra_schema
     one = model.BatchMSELoss(schema.Struct(("label", e.label), ("prediction", model.FC(f.dense, 1))))
     two = model.BatchMSELoss(schema.Struct(("label", e.label), ("prediction", model.FC(f.other, 1))))
+    # Caffe2's AdaptiveWeight has no gradient for losses without dimensions
+    one, two = (model.ExpandDims(loss, 1, dims=[0], output_dtypes=(np.float32, (1,))) for loss in (one, two))
     both = schema.Struct(("one", one), ("two", two))
     model.add_loss(model.ConstantWeight(both, weights=[0.3, 0.7]))
     model.add_loss(model.AdaptiveWeight(both))

@@ -1,4 +1,4 @@
-"""Layers write the nets that Caffe2's write: parameters, training with gradients and updates, evaluation, prediction."""
+"""Layers write the nets that Caffe2's write: parameters, training with gradients and updates, evaluation, predicting."""
 
 from __future__ import annotations
 

@@ -14,7 +14,8 @@ from netgrad.training.layers.tags import Tags
 
 
 class _PairwiseLoss(ModelLayer):
-    """Its input record has ``pos_prediction`` (batch,), and ``neg_prediction``, a list of floats per row."""
+    """Its input record has ``pos_prediction``, (batch,) or (batch, 1), and ``neg_prediction``, a list of floats per
+    row."""
 
     def __init__(self, model: Any, input_record: Any, name: str, **kwargs: Any) -> None:
         super().__init__(model, name, input_record, **kwargs)
@@ -27,6 +28,8 @@ class _PairwiseLoss(ModelLayer):
         negative = self.input_record.neg_prediction
         positive = net.LengthsTile([self.input_record.pos_prediction(), negative["lengths"]()],
                                    net.NextScopedBlob("pos_score_repeated"))
+        if self.input_record.pos_prediction.field_type().shape:  # the negative ones have one dimension
+            positive = net.FlattenToVec([positive], [net.NextScopedBlob("flat_pos_score")])
         return positive, negative["values"]()
 
 
