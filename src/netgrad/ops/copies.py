@@ -156,8 +156,8 @@ class ScaleBlobs(Operator):
 class UnsafeCoalesce(Operator):
     """Lays all inputs one behind the other into one vector, of which the other outputs are parts.
 
-    They hold one storage from then on: what is fed to one of these blobs, or made by an operator in place on it, is seen
-    in the others. An operator that writes one of them anew, not in place, takes it out of the storage.
+    They hold one storage from then on: what is fed to one of these blobs, or made by an operator in place on it, is
+    seen in the others. An operator that writes one of them anew, not in place, takes it out of the storage.
     """
 
     inputs = [In("X", "float32", variadic=True, optional=True)]

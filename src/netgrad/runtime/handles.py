@@ -55,7 +55,7 @@ class Blob:
         """
         values, backend = self._workspace.values, self._workspace.backend
         value = values[self.name]
-        if isinstance(value, lending.Lent):
+        if isinstance(value, lending.Lent) and not isinstance(value.user, np.ndarray):
             return value.user
         if not self.is_tensor() or isinstance(value, Strings):
             raise BlobError(f"blob {self.name!r} holds no tensor of numbers, which torch could have")

@@ -17,6 +17,7 @@ from netgrad.runtime.blobs import from_user, to_user
 from netgrad.runtime.errors import BlobNotFound, NetExists, NetNotFound
 from netgrad.runtime.executor import BoundNet
 from netgrad.runtime.handles import Blob
+from netgrad.runtime.lending import Joined, written
 from netgrad.runtime.locating import Origins, place_of, raise_located
 from netgrad.runtime.planning.planner import planned
 from netgrad.runtime.steps import Step, bound
@@ -168,7 +169,9 @@ class Workspace:
             device_option = caffe2_pb2.DeviceOption.FromString(device_option)
         backend = self.backend
         device = None if device_option is None else backend.device(device_option)
-        self.values[str(name)] = from_user(value, backend, device)
+        made = from_user(value, backend, device)
+        before = self.values.get(str(name))
+        self.values[str(name)] = written(before, made) if isinstance(before, Joined) else made
         return True
 
     def fetch_blob(self, name: Any) -> Any:

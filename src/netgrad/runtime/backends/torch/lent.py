@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import torch
 
-from netgrad.runtime.lending import Lent
+from netgrad.runtime.lending import Joined, Lent
 
 
 class LentTensor(Lent, torch.Tensor):
     """A tensor that shares the storage of a user's."""
+
+
+class JoinedTensor(Joined, torch.Tensor):
+    """A tensor that shares its storage with other blobs."""
