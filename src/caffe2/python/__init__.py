@@ -10,10 +10,10 @@ import_along("torch", "netgrad.bridge.torch_operators")  # torch.ops._caffe2
 _TO_COME = frozenset((
     "binarysize", "cached_reader", "caffe_translator", "checkpoint", "convnet_benchmarks", "data_parallel_model",
     "data_workers", "dataio", "dataset", "db_file_reader", "db_test", "docs", "embedding_generation_benchmark",
-    "examples", "experiment_util", "fakefp16_transform_lib", "ideep",
-    "lstm_benchmark", "mint", "mkl", "muji", "nomnigraph",
-    "nomnigraph_transformations", "onnx", "parallel_workers", "pipeline",
-    "queue_util", "record_queue", "text_file_reader", "timeout_guard", "transformations",
+    "examples", "experiment_util", "ideep",
+    "lstm_benchmark", "mint", "mkl", "muji",
+    "onnx", "parallel_workers", "pipeline",
+    "queue_util", "record_queue", "text_file_reader", "timeout_guard",
     "trt", "visualize",
 ))
 

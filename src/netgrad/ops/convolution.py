@@ -23,6 +23,8 @@ def convolution_gradient(type: str, operands: int = 2) -> RuleFunction:
     """The rule of X, ..., filter and an optional bias: gradients of all but X first, that of X last unless declined."""
 
     def gradient(op: Rule) -> None:
+        if op.arg("activation", b""):
+            raise op.fail("a convolution with a Relu fused into it is for inference; differentiate the net from before")
         outputs = [op.GI(k) for k in range(1, op.num_inputs)]
         if not op.arg("no_gradient_to_input", 0):
             outputs.append(op.GI(0))
@@ -82,6 +84,15 @@ class _Convolution(Operator, abstract=True):
             require_shape("the bias", bias, (filters,), ", one number per filter")
             Y = Y + xp.reshape(bias, (filters, *(1 for _ in at.out)))
         return channels_back(xp, Y, order)
+
+
+def fused_relu(op: Any) -> bool:
+    """Whether a convolution of engine NNPACK ends in a Relu, which its argument ``activation`` says."""
+    activation = op.argument("activation", "")
+    name = activation.decode() if isinstance(activation, bytes) else str(activation)
+    if name not in ("", "identity", "Relu"):
+        raise ValueError(f"activation is {name!r}; a convolution of engine NNPACK has 'Relu' or none")
+    return name == "Relu"
 
 
 class _ConvolutionGradient(Operator, abstract=True):

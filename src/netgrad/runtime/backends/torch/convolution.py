@@ -30,6 +30,12 @@ def convolution(xp: Any, X: Any, filter: Any, bias: Any, *, order: str, group: i
     return channels_back(xp, Y, order)
 
 
+def convolution_and_activation(xp: Any, X: Any, filter: Any, bias: Any, *, order: str, group: int, op: Any) -> Any:
+    """Conv, and the Relu that was fused into it (argument ``activation``)."""
+    Y = convolution(xp, X, filter, bias, order=order, group=group, op=op)
+    return torch.relu(Y) if reference.fused_relu(op) else Y
+
+
 def convolution_gradient(xp: Any, X: Any, filter: Any, dY: Any, *, order: str, group: int, no_bias: bool,
                          op: Any) -> Any:
     first, weights, at = reference.place(xp, X, filter, order, group, op)
@@ -63,3 +69,4 @@ def _gray_gradient(dY: torch.Tensor, weights: torch.Tensor, sizes: Any, padding:
 for _rank in ("", "1D", "2D", "3D"):
     override(f"Conv{_rank}")(convolution)
     override(f"Conv{_rank}Gradient")(convolution_gradient)
+override("Conv", engine="NNPACK")(convolution_and_activation)
