@@ -263,6 +263,8 @@ class ReservoirSampling(Operator):
         visited = int(num_visited.reshape(-1)[0])
         places = {} if object_to_pos is None else dict(object_to_pos)
         owners = [] if pos_to_object is None else pos_to_object.reshape(-1).tolist()
+        if not rows:  # nothing yet, or lost with a file that keeps no records
+            visited, places, owners = 0, {}, []
         for k in range(len(data)):
             if object_id is not None and int(object_id[k]) in places:
                 continue

@@ -14,7 +14,7 @@ import numpy as np
 
 from netgrad.ops._shared_state import Counter, Mutex
 from netgrad.ops._strings import string_array
-from netgrad.ops.datasets import Cursor, Tree
+from netgrad.ops.datasets import Cursor, Records, Tree
 from netgrad.ops.dictionaries import Index, Map
 from netgrad.persist import tensors, wire
 from netgrad.persist.readers import DBReader
@@ -191,6 +191,9 @@ KINDS = (
     Kind(Index, "std::unique_ptr<caffe2::IndexBase>", _write_index, _read_index),
     Kind(Cursor, "std::unique_ptr<TreeCursor>", _write_cursor, _read_cursor),
     Kind(DBReader, "DBReader", _write_reader, _read_reader),
+    # a file keeps that there were packed records, not what was in them: as in Caffe2, who collects them begins anew
+    Kind(Records, "std::shared_ptr<std::vector<TensorCPU>>", lambda value, name: _content(b""),
+         lambda parts: Records()),
     *(Kind(Map, f"(std::unordered_map<{_MAP_NAMES[k]}, {_MAP_NAMES[v]}>)", _write_map, _map_reader(k, v))
       for k in _MAP_NAMES for v in _MAP_NAMES),
 )

@@ -198,7 +198,6 @@ def weights(model):
     model.add_loss(model.AdaptiveWeight(both))
     model.add_loss(model.AdaptiveWeight(both, weights=[0.4, 0.6], estimation_method="inv_var", enable_diagnose=True))
     model.add_loss(model.AdaptiveWeight(both, estimation_method="inv_var", pos_optim_method="pos_grad_proj"))
-    model.add_loss(model.HomotopyWeight(both, min_weight=0.25, max_weight=0.75, half_life=10, quad_life=30))
     model.BlobWeightedSum(schema.Struct(("a", f.dense), ("b", f.other)), init_weights=[2.0, 3.0],
                           weight_optim=model.NoOptim)
 

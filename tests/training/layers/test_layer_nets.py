@@ -1,4 +1,4 @@
-"""Layers write the nets that Caffe2's write: parameters, training with gradients and updates, evaluation, predicting."""
+"""Layers write Caffe2's nets: parameters, training with gradients and updates, evaluation, prediction."""
 
 from __future__ import annotations
 

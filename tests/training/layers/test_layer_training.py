@@ -28,7 +28,7 @@ def test_a_layer_model_learns_what_it_learns_on_caffe2(name, layer_models, backe
         nets = layer_models.nets(model, layer_model_instantiator)
     trained, losses = layer_training.train(make, model, nets, workspace)
     recorded = RECORDED[name]
-    np.testing.assert_allclose(losses, recorded["losses"], rtol=2e-5)
+    np.testing.assert_allclose(losses, recorded["losses"], rtol=2e-5, atol=1e-6)
     assert sorted(trained) == sorted(recorded["trained"])
     for param, expected in recorded["trained"].items():
         np.testing.assert_allclose(np.ravel(trained[param][:4]), expected, rtol=1e-4, atol=1e-6, err_msg=param)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -94,13 +95,13 @@ class HomotopyWeight(ModelLayer):
         self.gamma, self.power = self.solve_inv_lr_params(half_life, quad_life)
 
     def solve_inv_lr_params(self, half_life: float, quad_life: float) -> tuple[float, float]:
-        """Gamma and power with (1 + gamma half_life)^-power = 1/2 and (1 + gamma quad_life)^-power = 1/4, nearly."""
+        """Gamma and power with (1 + gamma half_life)^-power = 1/2 and (1 + gamma quad_life)^-power = 1/4."""
         require(self, half_life > 0, f"half_life must be positive, but is {half_life}")
         require(self, quad_life > 2 * half_life,
                 f"quad_life {quad_life} must be more than twice half_life {half_life}, as the fall slows down")
+        # 1 + gamma quad_life is the square of 1 + gamma half_life
         ratio = float(quad_life) / float(half_life)
-        base = ratio * (1.0 + np.sqrt(2.0)) / 2.0 - np.sqrt(2.0)
-        return (base - 1.0) / float(half_life), np.log(2.0) / np.log(base)
+        return (ratio - 2.0) / float(half_life), math.log(2.0) / math.log(ratio - 1.0)
 
     def _create_counter(self) -> Any:
         self.mutex = self.create_param(param_name=f"{self.name}_mutex", shape=None, initializer=("CreateMutex",),
