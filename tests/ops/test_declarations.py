@@ -40,10 +40,6 @@ NO_EXAMPLE_NEEDED = {
     "While", "rnn_internal_accumulate_gradient_input",
     "rnn_internal_apply_link",
 }
-#: no example yet
-LACKING_EXAMPLE = {
-    "HSoftmax", "HSoftmaxGradient", "HSoftmaxSearch", "TTSparseLengthsSumGradient",
-}
 #: no kernel yet, by family
 LACKING_KERNEL = {
     # communication
@@ -104,8 +100,7 @@ def test_what_lacks_a_kernel_or_an_example_is_known() -> None:
     without = {type for type, d in DECLARED.items()
                if d.kernel is None and not any(t == type for t, _ in backends.get("torch").overrides.every())}
     assert without == LACKING_KERNEL | NO_KERNEL_NEEDED
-    assert {type for type, d in DECLARED.items() if d.kernel is not None and d.example is None} \
-        == NO_EXAMPLE_NEEDED | LACKING_EXAMPLE
+    assert {type for type, d in DECLARED.items() if d.kernel is not None and d.example is None} == NO_EXAMPLE_NEEDED
 
 
 # ---- like Caffe2's schema

@@ -499,14 +499,31 @@ class TTSparseLengthsSumGradient(Operator):
               In("indices", "(N, 3) int", differentiable=False), In("dY", "(S, emb_size)")]
     outputs = [Out("dcore0"), Out("dcore1"), Out("dcore2")]
     internal = True
+    example = Example(
+        {"core0": [[[[1.0]]]], "core1": [[[[2.0]]]], "core2": [[[[3.0]]]], "LENGTHS": [2],
+         "core0_output": [[[1.0]], [[1.0]]], "core1_output": [[[2.0]], [[2.0]]],
+         "indices": Tensor([[0, 0, 0], [0, 0, 0]], "int64"), "dY": [[1.0]]},
+        {"dcore0": [[[[12.0]]]], "dcore1": [[[[6.0]]]], "dcore2": [[[[4.0]]]]})
 
     def shape(core0: TensorType, core1: TensorType, core2: TensorType, *others: TensorType) -> tuple[TensorType, ...]:
         return core0, core1, core2
 
     def kernel(xp: Any, core0: Any, core1: Any, core2: Any, lengths: Any, first: Any, second: Any, parts: Any,
                dY: Any) -> Any:
-        n = parts.shape[0]
-        d_rows = xp.take(dY, spread(xp, check_lengths(xp, lengths), n), axis=0)
+        require_rank("indices", parts, 2)
+        require_shape("indices", parts, (parts.shape[0], 3))
+        n, cores = parts.shape[0], (core0, core1, core2)
+        for k, core in enumerate(cores):
+            require_rank(f"core{k}", core, 4)
+            check_indices(xp, parts[:, k], core.shape[0], f"column {k} of indices")
+        ranks, factors = [1, core0.shape[3], core1.shape[3], 1], [core.shape[2] for core in cores]
+        for k, core in enumerate(cores):
+            require_shape(f"core{k}", core, (core.shape[0], ranks[k], factors[k], ranks[k + 1]), ": ranks must fit")
+        require_shape("core0_output", first, (n, factors[0], ranks[1]), " for these cores and indices")
+        require_shape("core1_output", second, (n, factors[0] * factors[1], ranks[2]), " for these cores and indices")
+        segments = spread(xp, check_lengths(xp, lengths), n)
+        require_shape("dY", dY, (lengths.shape[0], math.prod(factors)), ", the output's")
+        d_rows = xp.take(dY, segments, axis=0) if n else xp.zeros_like(dY[:0, :])
         d_third = xp.reshape(d_rows, (n, second.shape[1], core2.shape[2] * core2.shape[3]))
         d_core2 = xp.matrix_transpose(second) @ d_third
         d_second = xp.reshape(d_third @ xp.matrix_transpose(_matrix(xp, core2, parts[:, 2])),

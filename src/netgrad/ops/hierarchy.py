@@ -14,7 +14,12 @@ from netgrad.graph.declaration import In, Operator, Out
 from netgrad.graph.example import Example, Tensor
 from netgrad.graph.rules import Rule, forbidden
 from netgrad.graph.shapes import Fixed, TensorType, same_as
-from netgrad.ops._arrays import require_shape, require_size
+from netgrad.ops._arrays import require_rank, require_shape, require_size
+
+#: for examples: two words, chosen by one decision; and the tree of it
+_TWO_WORDS = (b"\x08\x02\x12\n\x08\x00\x12\x06\x08\x00\x10\x02\x18\x00"
+              b"\x12\n\x08\x01\x12\x06\x08\x00\x10\x02\x18\x01")
+_TREE_OF_TWO = b"\n\x0c\x10\x00\x10\x01\x18\x00\"\x04root"
 
 
 def _bytes(text: str) -> bytes:
@@ -31,6 +36,7 @@ def _paths(hierarchy: str) -> dict[int, list[tuple[int, int, int]]]:
 
 def _decisions(xp: Any, X: Any, W: Any, b: Any, labels: Any, hierarchy: str) -> Iterator[tuple[int, ...]]:
     """For each sample each decision of its label: sample, first and end row, target, place of its results."""
+    require_rank("X", X, 2)
     require_size("b", b, W.shape[0], ", the rows of W")
     require_shape("W", W, (W.shape[0], X.shape[1]), ", the columns of X")
     require_size("labels", labels, X.shape[0], ", one for each row of X")
@@ -53,6 +59,10 @@ class HSoftmax(Operator):
     outputs = [Out("Y", "(N,)"),
                Out("intermediate_output", "1-D: of each decision its scores and their softmax", differentiable=False)]
     arguments = [Str("hierarchy", "", "a serialized HierarchyProto: a path for each word")]
+    example = Example(
+        {"X": [[1.0]], "W": [[1.0], [0.0]], "b": [0.0, 0.0], "labels": [0]},
+        {"Y": [0.313262], "intermediate_output": [1.0, 0.0, 0.731059, 0.268941]},
+        {"hierarchy": _TWO_WORDS})
 
     def shape(X: TensorType, *_: TensorType, hierarchy: str) -> tuple[TensorType, TensorType]:
         return X.with_dims(X.dims and X.dims[:1]), X.with_dims((None,))
@@ -85,11 +95,21 @@ class HSoftmaxGradient(Operator):
     arguments = [Str("hierarchy", "")]
     shape = same_as(0, 1, 2, 4)
     internal = True
+    example = Example(
+        {"X": [[1.0]], "W": [[1.0], [0.0]], "b": [0.0, 0.0], "labels": [0],
+         "intermediate_output": [1.0, 0.0, 0.731059, 0.268941], "dY": [1.0]},
+        {"dX": [[-0.268941]], "dW": [[-0.268941], [0.268941]], "db": [-0.268941, 0.268941],
+         "dintermediate_output": [-0.268941, 0.268941, -1.367879, 0.0]},
+        {"hierarchy": _TWO_WORDS})
 
     def kernel(xp: Any, X: Any, W: Any, b: Any, labels: Any, kept: Any, dY: Any, *, hierarchy: str) -> Any:
         require_shape("dY", dY, (X.shape[0],), ", the shape of Y")
-        dX, dW, db, slopes = [xp.zeros_like(X[0, :])] * X.shape[0], xp.zeros_like(W), xp.zeros_like(b), []
-        for sample, start, end, target, place in _decisions(xp, X, W, b, labels, hierarchy):
+        decisions = list(_decisions(xp, X, W, b, labels, hierarchy))
+        size = sum(2 * (end - start) for _, start, end, *_ in decisions)
+        require_shape("intermediate_output", kept, (size,), ", what HSoftmax made")
+        dX: list[Any] = [xp.zeros_like(X[sample, :]) for sample in range(X.shape[0])]
+        dW, db, slopes = xp.zeros_like(W), xp.zeros_like(b), []
+        for sample, start, end, target, place in decisions:
             probabilities = kept[place + end - start:place + 2 * (end - start)]
             taken = xp.arange(end - start, device=probabilities.device) == target
             nothing = xp.zeros_like(probabilities)
@@ -116,6 +136,10 @@ class HSoftmaxSearch(Operator):
     ]
     host = True
     gradient = forbidden("it is a search")
+    example = Example(
+        {"X": [[1.0]], "W": [[1.0], [0.0]], "b": [0.0, 0.0]},
+        {"names": [["0", "1"]], "scores": [[0.313262, 1.313262]]},
+        {"tree": _TREE_OF_TWO, "beam": 5.0, "topN": 2})
 
     def shape(X: TensorType, *_: TensorType, topN: int, **arguments: Any) -> tuple[TensorType, TensorType]:
         found = X.with_dims(((X.dims or (None,))[0], topN))
@@ -126,6 +150,7 @@ class HSoftmaxSearch(Operator):
 
         from netgrad.proto import hsm_pb2
 
+        require_rank("X", X, 2)
         require_shape("W", W, (W.shape[0], X.shape[1]), ", the columns of X")
         require_size("b", b, W.shape[0], ", the rows of W")
         root = hsm_pb2.TreeProto.FromString(_bytes(tree)).root_node
