@@ -6,13 +6,15 @@ operator type, made once and kept on the class, which writes into the NetDef dir
 
 from __future__ import annotations
 
+import importlib
 import sys
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, SupportsIndex
 
 from netgrad.graph import operator as operators
 from netgrad.graph import provenance, registry
 from netgrad.graph.blob import BlobReference, rectified_names, scoped_name
+from netgrad.graph.declaration import Operator
 from netgrad.graph.net_base import NetBase
 from netgrad.graph.operator import (
     NOT_ARGUMENTS,
@@ -64,6 +66,22 @@ class NetBuilding(NetBase):
         if outputs is None:
             return self.NextName(prefix=type)
         return [self.NextName(prefix=type, output_id=k) for k in range(outputs)]
+
+
+class Sheet(str):
+    """The docstring of an operator's method: the declaration's own, and the whole sheet of the catalogue for whoever
+    lays it out to be read, which ``help`` and ``inspect.getdoc`` do. That is written when it is asked for."""
+
+    declaration: type[Operator]
+
+    def __new__(cls, declaration: type[Operator]) -> Sheet:
+        text = super().__new__(cls, declaration.__doc__ or "")
+        text.declaration = declaration
+        return text
+
+    def expandtabs(self, tabsize: SupportsIndex = 8) -> str:
+        catalogue = importlib.import_module("netgrad.ops.catalogue")
+        return "\n".join(catalogue.sheet(self.declaration)).expandtabs(tabsize)
 
 
 def _method(kind: OperatorType) -> Callable[..., Any]:
@@ -158,5 +176,5 @@ def _method(kind: OperatorType) -> Callable[..., Any]:
 
     write.__name__ = type_
     write.__qualname__ = f"Net.{type_}"
-    write.__doc__ = kind.declaration.__doc__ if kind.declaration else None
+    write.__doc__ = Sheet(kind.declaration) if kind.declaration else None
     return write
