@@ -53,7 +53,7 @@ def imports(path):
 
 def test_the_import_finder_finds():
     found = set(imports(ROOT / "runtime" / "workspace.py"))
-    assert {"numpy", "netgrad.graph.scope", "netgrad.runtime.executor.BoundNet"} <= found
+    assert {"difflib", "netgrad.graph.scope", "netgrad.runtime.executor.BoundNet"} <= found
     assert "netgrad.proto.files.FormatError" in set(imports(ROOT / "proto" / "__init__.py"))  # from .files
     assert not any("graph.net_base" in module for module in found)  # in a function
 

@@ -24,7 +24,18 @@ from typing import TYPE_CHECKING, Any
 from netgrad._version import __version__
 
 if TYPE_CHECKING:
-    from netgrad.api import Workspace, backward, check, explain, load, save, seed, verify
+    from netgrad.api import (
+        Workspace,
+        backward,
+        check,
+        explain,
+        load,
+        load_parameters,
+        save,
+        save_parameters,
+        seed,
+        verify,
+    )
     from netgrad.graph.arguments import Bool, DType, Float, Floats, Int, Ints, Str, Strs
     from netgrad.graph.declaration import In, Operator, Out
     from netgrad.graph.function_operators import operator
@@ -35,7 +46,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Bool", "DType", "Float", "Floats", "In", "Int", "Ints", "Net", "Operator", "Out", "Rule", "Str", "Strs",
            "TensorType", "Workspace", "__version__", "backward", "check", "data_dependent", "emits", "explain",
-           "forbidden", "load", "no_gradient", "operator", "pass_through", "same_as", "save", "seed", "show", "verify"]
+           "forbidden", "load", "load_parameters", "no_gradient", "operator", "pass_through", "same_as", "save",
+           "save_parameters", "seed", "show", "verify"]
 
 _OWNERS = {name: owner for owner, names in {
     "netgrad.graph.arguments": "Bool DType Float Floats Int Ints Str Strs",

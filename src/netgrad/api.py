@@ -40,6 +40,20 @@ def save(net: Any, path: str | os.PathLike[str]) -> None:
     write_net(net.Proto() if hasattr(net, "Proto") else net, path)
 
 
+def save_parameters(source: Any, path: str | os.PathLike[str], names: Iterable[Any] | None = None) -> None:
+    """Writes named tensors to a file: see `netgrad.persist.archives.save_parameters`."""
+    from netgrad.persist.archives import save_parameters
+
+    save_parameters(source, path, names)
+
+
+def load_parameters(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
+    """The named tensors in a file: see `netgrad.persist.archives.load_parameters`."""
+    from netgrad.persist.archives import load_parameters
+
+    return load_parameters(path)
+
+
 def backward(net: Net, of: Any, wrt: Any = None, *, overwritten: str = "error") -> GradientMap:
     """Appends to a net the operators of its derivative.
 

@@ -20,7 +20,8 @@ every_kind = pytest.mark.parametrize("kind", KINDS)
 
 def run(type, inputs, outputs, **arguments):
     if "db" in arguments or "dbs" in arguments:
-        arguments = {"db_type": "minidb", "absolute_path": 1, **arguments}
+        own = {} if type == "CreateDB" else {"absolute_path": 1}
+        arguments = {"db_type": "minidb", **own, **arguments}
     return workspace.RunOperatorOnce(core.CreateOperator(type, inputs, outputs, **arguments))
 
 
@@ -110,7 +111,7 @@ def test_several_databases(saved, tmp_path):
 
 
 def test_readers_are_loaded_from_again_and_again(saved):
-    run("CreateDB", [], ["reader"], db=saved)
+    workspace.RunOperatorOnce(core.CreateOperator("CreateDB", [], ["reader"], db=saved, db_type="minidb"))
     for _ in range(2):
         run("Load", ["reader"], ["y"])
         run("Load", ["reader"], ["s"])
@@ -128,7 +129,7 @@ def test_readers_are_loaded_from_again_and_again(saved):
     ("Save", ["x"], [], {"db": "d", "db_type": ""}, "of which kind"),
     ("Save", ["x"], [], {"db": "d", "db_type": "bogus"}, "'bogus' cannot be opened here"),
     ("Save", ["x", "x"], [], {"db": "d"}, "inputs: 'x' is there twice"),
-    ("Save", ["x", "y"], [], {"db": "d", "blob_name_overrides": ["a", "a"]}, "names of saved blobs: 'a' is there twice"),
+    ("Save", ["x", "y"], [], {"db": "d", "blob_name_overrides": ["a", "a"]}, "saved blobs: 'a' is there twice"),
     ("Save", ["x", "y"], [], {"db": "d", "blob_name_overrides": ["a"]}, "1 blob_name_overrides for 2 inputs"),
     ("Save", ["x"], [], {"db": "d", "blob_name_overrides": ["a"], "strip_prefix": "x"}, "not both"),
     ("Save", ["x"], [], {"db": "d", "chunk_size": -2}, "chunk_size is -2"),

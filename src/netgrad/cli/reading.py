@@ -16,14 +16,17 @@ from netgrad.tools import console
 @file_argument
 @click.option("--ssa", is_flag=True, help="Write blobs as name@version; 0 comes from outside, every write adds 1.")
 def show(file: str, ssa: bool) -> None:
-    """Print a net, plan or model, one line per operator.
+    """Print a net, plan or model, one line per operator; or which blobs a file of saved ones holds.
 
     \b
     Examples:
       netgrad show net.pb
       netgrad show net.pbtxt --ssa | less
+      netgrad show checkpoint.minidb
     """
-    held = read_any(file)
+    held = _model_among_blobs(file) if not file.endswith((".pb", ".pbtxt", ".prototxt", ".txt")) else read_any(file)
+    if held is None:
+        return
     if isinstance(held, caffe2_pb2.PlanDef):
         click.echo(f"plan {held.name or '(no name)'}: {count(len(held.network), 'net')}")
         for step in held.execution_step:
@@ -41,6 +44,23 @@ def show(file: str, ssa: bool) -> None:
     for net in nets:
         click.echo()
         console.show(net, versions=ssa)
+
+
+def _model_among_blobs(file: str) -> Any:
+    """What there is in a file that is no file of blobs. Of one that is, prints them; its model, None without one."""
+    from netgrad.persist.contents import contents, kind_of
+
+    kind = kind_of(file)
+    if kind is None:
+        return read_any(file)
+    found = contents(file, kind)
+    others = f", {count(found.records, 'record')} of other data" if found.records else ""
+    click.echo(f"{kind}: {count(len(found.saved), 'blob')}{others}")
+    for saved in found.saved:
+        click.echo(f"  {saved}")
+    if found.model is not None:
+        click.echo()
+    return found.model
 
 
 def _steps(step: Any, depth: int = 1) -> Iterator[str]:
