@@ -19,6 +19,7 @@ from netgrad.runtime.executor import BoundNet
 from netgrad.runtime.handles import Blob
 from netgrad.runtime.lending import Joined, written
 from netgrad.runtime.locating import Origins, place_of, raise_located
+from netgrad.runtime.pending import Blobs
 from netgrad.runtime.planning.planner import planned
 from netgrad.runtime.steps import Step, bound
 
@@ -109,7 +110,7 @@ class Workspace:
         self._backend_name = backend
         self._backend: Backend | None = None
         self.root_folder: str = "." if parent is None else parent.root_folder
-        self.values: MutableMapping[str, Any] = {} if parent is None else _Values(parent.values, shared)
+        self.values: MutableMapping[str, Any] = Blobs() if parent is None else _Values(parent.values, shared)
         self._nets: dict[str, BoundNet] = {}
         #: what is known of the stacks of workspaces in blobs; see `netgrad.runtime.nested`
         self.scopes: dict[str, Any] = {}

@@ -31,6 +31,7 @@ class Draft:
 
     Attributes:
         entries: for each position of the net, the step that runs there; None where another's step does its work.
+        homes: position -> the step of a pass that does the work of the operator there.
         notes: what was done.
     """
 
@@ -39,6 +40,7 @@ class Draft:
         self.workspace: Workspace = plan.workspace
         self.backend: Backend = plan.workspace.backend
         self.entries: list[Step | Fused | None] = list(plan.reference)
+        self.homes: dict[int, Fused] = {}
         self.notes: list[Note] = []
 
     @functools.cached_property
@@ -54,6 +56,7 @@ class Draft:
         """Puts a step in the place of its members, at the position of the last unless another of theirs is given."""
         for position in step.positions:
             self.entries[position] = None
+            self.homes[position] = step
         self.entries[step.positions[-1] if at is None else at] = step
         self.notes.append(Note(by, step.positions, what))
 

@@ -51,6 +51,7 @@ class Pass:
 PASSES = (
     Pass("allocator", "memory is kept between runs"),
     Pass("updates", "updates of parameters write in place, those of a kind all at once", 1e-6),
+    Pass("deferred", "gradients that the net does not read are computed when fetched, or within the update", 1e-5),
 )
 NAMES = tuple(p.name for p in PASSES)
 _chosen: frozenset[str] | None = None
@@ -67,7 +68,8 @@ def choice(text: str) -> frozenset[str]:
     if words == ["none"]:
         return frozenset()
     if unknown := [word for word in words if word.lstrip("-") not in NAMES]:
-        raise ValueError(f"there is no pass {unknown[0].lstrip('-')!r}; there are {', '.join(NAMES)}, and the words all and none")
+        raise ValueError(f"there is no pass {unknown[0].lstrip('-')!r}; there are {', '.join(NAMES)}, and the words "
+                         "all and none")
     left_out = {word[1:] for word in words if word.startswith("-")}
     if left_out and len(left_out) < len(words):
         raise ValueError(f"{text!r} names passes with and without a minus; name those that run, or those that do not")

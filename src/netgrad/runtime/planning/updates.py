@@ -23,6 +23,7 @@ import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from netgrad.runtime.pending import Blobs
 from netgrad.runtime.planning.draft import Draft
 from netgrad.runtime.planning.fused import Fused
 from netgrad.runtime.steps import Step
@@ -83,7 +84,7 @@ class Update(Fused):
     """Updates of one type, of different parameters, in place where that cannot be seen."""
 
     __slots__ = ("arguments", "array_type", "blobs", "copy", "held_once", "names", "outputs", "owned", "places",
-                 "spared", "write", "written", "xp")
+                 "products", "spared", "write", "written", "xp")
 
     def __init__(self, members: Sequence[Step], positions: Sequence[int], pairs: Sequence[tuple[int, int]],
                  write: Callable[..., Any], held_once: Callable[[Any, str], bool], spared: Sequence[str]) -> None:
@@ -102,6 +103,8 @@ class Update(Fused):
         #: the blobs that are written in place, and where they stand among the inputs: (member, input)
         self.written = [step.inputs[i] for step in members for i, _ in pairs]
         self.places = [(k, i) for k in range(len(members)) for i, _ in pairs]
+        #: the type of gradients that are not computed so far and that the writer takes, and where they would be
+        self.products: Any = getattr(write, "takes", None) if isinstance(self.blobs, Blobs) else None
         #: what this step made of them
         self.owned: list[Callable[[], Any]] = [_nothing] * len(self.written)
         self.copy = first.backend.xp.asarray
@@ -112,12 +115,13 @@ class Update(Fused):
                  if name not in blobs or made() is not blobs[name] or not held_once(blobs, name)]
         spare = bool(self.spared) and all(name in blobs and held_once(blobs, name) for name in self.spared)
         try:
-            inputs = [[blobs[name] for name in names] for names in self.names]
+            inputs = [[blobs[name] for name in names] for names in self.names] if self.products is None else [
+                [self._look(name) for name in names] for names in self.names]
         except KeyError:
             return self.run_plainly()
         for row in inputs:
             for value in row:
-                if type(value) is not array_type:
+                if type(value) is not array_type and type(value) is not self.products:
                     return self.run_plainly()
         for k in taken:
             member, i = self.places[k]
@@ -131,6 +135,13 @@ class Update(Fused):
         for k in taken:
             self.owned[k] = weakref.ref(blobs[self.written[k]])
         return None
+
+    def _look(self, name: str) -> Any:
+        """What is in a blob; a gradient that is not computed so far as that."""
+        blobs = self.blobs
+        assert isinstance(blobs, Blobs)
+        waiting = blobs.pending.get(name)
+        return waiting if type(waiting) is self.products and blobs.is_pending(name) else blobs[name]
 
 
 def _nothing() -> None:

@@ -19,7 +19,9 @@ def _counts(blobs: Mapping[str, Any], name: str) -> tuple[int, int, int]:
     tensor: Any = blobs[name]
     if type(tensor) is not torch.Tensor:
         return sys.maxsize, 0, 0
-    return sys.getrefcount(tensor), tensor._use_count(), _users_of_storage(tensor.untyped_storage()._cdata)
+    holders: Any = tensor
+    count = sys.getrefcount(tensor)
+    return count, holders._use_count(), _users_of_storage(holders.untyped_storage()._cdata)
 
 
 _ALONE = _counts({"x": torch.zeros(1)}, "x") if _users_of_storage is not None else None

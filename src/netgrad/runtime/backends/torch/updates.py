@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from netgrad.ops import optimizers as reference
+from netgrad.runtime.backends.torch.products import Product
 
 Inputs = Sequence[Sequence[Tensor]]
 Outputs = Sequence[tuple[Tensor, ...]]
@@ -38,13 +39,19 @@ def _numbers(tensors: Sequence[Tensor], like: Tensor) -> bool:
 
 def weighted_sum(xp: Any, inputs: Inputs, arguments: Mapping[str, Any], spare: bool) -> Outputs | None:
     for X, w, g, lr in inputs:
-        if not _alike(X, g) or not _numbers((w, lr), X):
+        if not (_alike(X) and g.fits(X) if isinstance(g, Product) else _alike(X, g)) or not _numbers((w, lr), X):
             return None
     for X, w, g, lr in inputs:
+        if isinstance(g, Product):
+            g.add_to(X, w.item(), lr.item())
+            continue
         if (number := w.item()) != 1:
             X.mul_(number)
         X.add_(g, alpha=lr.item())
     return [(X,) for X, *_ in inputs]
+
+
+weighted_sum.takes = Product  # type: ignore[attr-defined]
 
 
 def adam(xp: Any, inputs: Inputs, arguments: Mapping[str, Any], spare: bool) -> Outputs | None:
