@@ -27,8 +27,10 @@ if TYPE_CHECKING:
 
 Rows = list[Any]
 
-#: elements of a step's input up to which one thread computes it: a product of (32, 256) and (256, 1024)
+#: elements of a step's input up to which one thread runs its net: a product of (32, 256) and (256, 1024)
 _SMALL = 1 << 15
+#: the same for a fused run, where nothing stands between the products: (32, 64) and (64, 256)
+_SMALL_FUSED = 1 << 13
 
 
 class Link(NamedTuple):
@@ -53,7 +55,7 @@ class Steps:
 
     def __init__(self, around: dict[str, Any], first: dict[str, int], rows: dict[str, Any]) -> None:
         self.around = around
-        self.local: dict[int, dict[str, Any]] = {}
+        self.local: Mapping[int, dict[str, Any]] = {}
         self.first = first
         self.rows = rows
         self.activations: fused_lstm.Activations | None = None
@@ -218,8 +220,8 @@ class _Runner:
     @contextmanager
     def threads_for(self, sequence: Any) -> Iterator[None]:
         """One thread for steps so small that waking others costs more than they do."""
-        rows = _size(sequence.shape[1:])
-        if self.call.workspace.backend.name != "torch" or rows > _SMALL or sequence.device.type != "cpu":
+        rows, most = _size(sequence.shape[1:]), _SMALL if self.lstm is None else _SMALL_FUSED
+        if self.call.workspace.backend.name != "torch" or rows > most or sequence.device.type != "cpu":
             yield
             return
         import torch
@@ -296,6 +298,8 @@ class Forward(_Runner):
         for link in [*step.incoming, *step.outgoing]:
             if link.external not in sources:
                 sources[link.external] = self.outside(link.external)
+        left_by: dict[int, dict[str, Any]] = {}
+        steps.local = left_by
         for t in range(length):
             local = {link.internal: self._read(sources[link.external], link, t) for link in step.incoming}
             left = step.run(self.time(t), {**around, **local})
@@ -304,8 +308,8 @@ class Forward(_Runner):
             for name in step.updated:
                 around[name] = left[name]
             if self.keeps or t == length - 1:
-                steps.local[t] = {name: value for name, value in left.items()
-                                  if name not in around and name not in self.recomputed}
+                left_by[t] = {name: value for name, value in left.items()
+                              if name not in around and name not in self.recomputed}
         for name in step.updated:
             call.workspace.values[name] = around[name]
         whole = {}

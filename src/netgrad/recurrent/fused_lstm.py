@@ -6,7 +6,7 @@ parameters' gradients are made once for all steps. The states, and what the step
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -71,18 +71,18 @@ class LSTM:
                            _ended(lengths, length))
         kept.hidden[0], kept.cell[0] = hidden, cell
         transposed, states, cells = weights.t().contiguous(), kept.hidden.unbind(0), kept.cell.unbind(0)
-        steps = zip(sums.unbind(0), kept.gates.unbind(0), kept.squashed.unbind(0))
-        for t, (total, gates, squashed) in enumerate(steps):
+        # views of all steps at once: taking them in the loop would cost as much as an operation on them
+        squashing, sums_of_f, candidates = (sums[..., part].unbind(0) for part in (
+            slice(3 * width), slice(width, 2 * width), slice(3 * width, None)))
+        squashed_gates = kept.gates[..., :3 * width].unbind(0)
+        gates = zip(*(part.unbind(0) for part in kept.gates.split(width, dim=2))) if length else ()
+        steps = zip(sums.unbind(0), gates, kept.squashed.unbind(0))
+        for t, (total, (i, f, o, g), squashed) in enumerate(steps):
             total.addmm_(states[t], transposed)
-            i, f, o, g = gates.split(width, dim=1)
+            torch.sigmoid(squashing[t], out=squashed_gates[t])
             if self.forget_bias:
-                gates.copy_(total)
-                f.add_(self.forget_bias)
-                gates[:, :3 * width].sigmoid_()
-                g.tanh_()
-            else:
-                torch.sigmoid(total[:, :3 * width], out=gates[:, :3 * width])
-                torch.tanh(total[:, 3 * width:], out=g)
+                torch.add(sums_of_f[t], self.forget_bias, out=f).sigmoid_()
+            torch.tanh(candidates[t], out=g)
             torch.mul(f, cells[t], out=cells[t + 1]).addcmul_(i, g)
             torch.tanh(cells[t + 1], out=squashed)
             torch.mul(o, squashed, out=states[t + 1])
@@ -105,39 +105,67 @@ class LSTM:
 
         aten: Any = torch.ops.aten
         sigmoid_backward, tanh_backward = aten.sigmoid_backward.grad_input, aten.tanh_backward.grad_input
-        width = kept.squashed.shape[2]
-        of_sums = torch.empty_like(kept.gates)
+        length, batch, width = kept.squashed.shape
         zeros = torch.zeros_like(kept.hidden[0])
         dh, dc = _added(zeros, of_hidden[-1]), _added(zeros, of_cell[-1])
-        for t in range(kept.squashed.shape[0] - 1, -1, -1):
-            i, f, o, g = kept.gates[t].split(width, dim=1)
-            di, df, do, dg = of_sums[t].split(width, dim=1)
-            squashed, ended = kept.squashed[t], kept.ended[t]
+        # what the gradients of a step are multiplied by depends on the forward run alone: it is made for all steps
+        # at once, where the gradients of the sums will be
+        of_sums = torch.empty_like(kept.gates)
+        factors = of_sums.view(length, batch, 4, width)
+        i, f, o, g = kept.gates.view(length, batch, 4, width).unbind(2)
+        sigmoid_backward(g, i, grad_input=factors[:, :, 0])
+        sigmoid_backward(kept.cell[:-1], f, grad_input=factors[:, :, 1])
+        sigmoid_backward(kept.squashed, o, grad_input=factors[:, :, 2])
+        tanh_backward(i, g, grad_input=factors[:, :, 3])
+        from_hidden = aten.tanh_backward(o, kept.squashed).unbind(0)
+        forget, into_states, into_output, into_candidate, whole = (
+            part.unbind(0) for part in (f, factors[:, :, :2], factors[:, :, 2], factors[:, :, 3], of_sums))
+        for t in range(length - 1, -1, -1):
+            ended = kept.ended[t]
             past_dh = past_dc = None
             if ended is not None:
                 if not self.drop_states:
                     past_dh, past_dc = torch.where(ended, dh, 0), torch.where(ended, dc, 0)
                 dh, dc = torch.where(ended, 0, dh), torch.where(ended, 0, dc)
-            sigmoid_backward(dh * squashed, o, grad_input=do)
-            through = aten.tanh_backward(dh.mul(o), squashed).add_(dc)
-            sigmoid_backward(through * g, i, grad_input=di)
-            sigmoid_backward(through * kept.cell[t], f, grad_input=df)
-            tanh_backward(through * i, g, grad_input=dg)
-            dh, dc = torch.mm(of_sums[t], weights), through.mul_(f)
+            through = torch.addcmul(dc, dh, from_hidden[t])
+            into_states[t].mul_(through.unsqueeze(1))
+            into_candidate[t].mul_(through)
+            into_output[t].mul_(dh)
+            more = of_hidden[t]
+            dh = torch.mm(whole[t], weights) if more is None else torch.addmm(more[0], whole[t], weights)
+            dc = through.mul_(forget[t])
             for past, gradient in ((past_dh, dh), (past_dc, dc)):
                 if past is not None:
                     gradient.add_(past)
-            dh, dc = _added(dh, of_hidden[t]), _added(dc, of_cell[t])
-        flat = of_sums.reshape(-1, 4 * width)
+            dc = _added(dc, of_cell[t])
+        flat = of_sums.view(-1, 4 * width)
         of_weights = torch.mm(flat.t(), kept.hidden[:-1].reshape(-1, width))
         return of_sums, of_weights, flat.sum(0), dh, dc
 
-    def left_by_steps(self, sequence: Tensor, kept: Activations, sums: Tensor) -> dict[int, dict[str, Tensor]]:
+    def left_by_steps(self, sequence: Tensor, kept: Activations, sums: Tensor) -> Mapping[int, dict[str, Tensor]]:
         """What the step nets would have left."""
-        return {t: {self.input: sequence[t:t + 1], self.hidden_prev: kept.hidden[t:t + 1],
-                    self.cell_prev: kept.cell[t:t + 1], self.gates: sums[t:t + 1],
-                    self.hidden: kept.hidden[t + 1:t + 2], self.cell: kept.cell[t + 1:t + 2]}
-                for t in range(sequence.shape[0])}
+        hidden, cell = kept.hidden, kept.cell
+        return _Rows({self.input: sequence, self.hidden_prev: hidden[:-1], self.cell_prev: cell[:-1], self.gates: sums,
+                      self.hidden: hidden[1:], self.cell: cell[1:]}, sequence.shape[0])
+
+
+class _Rows(Mapping[int, dict[str, "Tensor"]]):
+    """Time -> name -> the row of that time, taken when asked for."""
+
+    def __init__(self, whole: Mapping[str, Tensor], length: int) -> None:
+        self.whole = whole
+        self.length = length
+
+    def __getitem__(self, t: int) -> dict[str, Tensor]:
+        if not 0 <= t < self.length:
+            raise KeyError(t)
+        return {name: rows[t:t + 1] for name, rows in self.whole.items()}
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(range(self.length))
+
+    def __len__(self) -> int:
+        return self.length
 
 
 def _added(gradient: Tensor, more: Tensor | None) -> Tensor:
