@@ -48,7 +48,9 @@ def _text(net):
         op.ClearField("debug_info")
         if not op.name:
             op.ClearField("name")  # an empty name is none
-        for argument in op.arg:
+        for argument in list(op.arg):  # two that Caffe2's helpers misspell, to no effect
             if op.type == "ConstantFill" and argument.name == "values":
-                argument.name = "value"  # which Caffe2's RMSProp misspells
+                argument.name = "value"
+            elif op.type == "DepthSplit" and argument.name == "dimensions":
+                op.arg.remove(argument)
     return text_format.MessageToString(net)

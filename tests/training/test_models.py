@@ -202,3 +202,65 @@ def test_sparse_update_changes_the_rows_that_were_read_and_no_others(build):
     workspace.RunNetOnce(model.net)
     changed = (workspace.FetchBlob("table") != 1).all(axis=1)
     assert changed.tolist() == [False, True, False, True, False]
+
+
+def test_parameter_of_the_older_form_knows_its_shape_and_source():
+    from caffe2.python import schema
+
+    model = model_helper.ModelHelper("older")
+    record = model.net.set_input_record(schema.NewRecord(model.net, schema.Struct(("ids", schema.Scalar(np.int32)))))
+    table = model.param_init_net.ConstantFill([], "table", shape=[5, 2])
+    info = model.add_param_DEPRECATED(table, key=record.ids())
+    assert (info.name, info.key, info.shape, info.size) == ("table", "ids", [5, 2], 10)
+    assert model.params == [table] and model.get_param_info(table) is info
+    loss = model.net.AveragedLoss(model.net.Gather([table, record.ids()], "rows"), "loss")
+    model.AddGradientOperators([loss])
+    assert info.grad is model.param_to_grad[table]
+    assert model.add_param_DEPRECATED(core.BlobReference("given"), shape=[3], length=2).length == 2
+
+
+def test_cnn_model_helper_has_the_helpers_as_methods():
+    from caffe2.python import cnn
+
+    model = cnn.CNNModelHelper(use_cudnn=False)
+    model.GroupConv_Deprecated("x", "grouped", 2, 2, 3, group=2)
+    model.FC_Decomp("y", "z", 4, 2, rank_approx=1)
+    assert [op.type for op in model.net.Proto().op] == ["DepthSplit", "Conv", "Conv", "Concat", "MatMul", "FC"]
+    with pytest.raises(AttributeError, match="FC_Sparse is no method"):
+        model.FC_Sparse("x", "y", *map(core.BlobReference, "abcd"))
+
+
+def test_low_rank_layer_is_the_product_of_its_factors():
+    model = model_helper.ModelHelper("factors", arg_scope={"use_cudnn": False})
+    brew.fc_decomp(model, "x", "y", 6, 4, rank_approx=2, bias_init=("ConstantFill", {"value": 0.5}))
+    workspace.FeedBlob("x", np.random.default_rng(0).normal(size=(3, 6)).astype(np.float32))
+    workspace.RunNetOnce(model.param_init_net)
+    workspace.RunNetOnce(model.net)
+    x, u, v = (workspace.FetchBlob(name) for name in ("x", "y_u", "y_v"))
+    assert u.shape == (4, 2) and v.shape == (6, 2)
+    np.testing.assert_allclose(workspace.FetchBlob("y"), x @ v @ u.T + 0.5, rtol=1e-4, atol=1e-5)
+    assert set(model.AddGradientOperators(["y"])) >= {"y_u", "y_v", "y_b"}
+
+
+def test_input_of_images_turns_them_to_the_order_of_the_model():
+    class Net:
+        def __init__(self):
+            self.written = []
+
+        def __getattr__(self, op_type):
+            def write(blob_in, blob_out, **arguments):
+                self.written.append((op_type, blob_in, blob_out, arguments))
+                return tuple(blob_out) if isinstance(blob_out, list) else blob_out
+            return write
+
+    model = model_helper.ModelHelper("images")
+    model.net = Net()
+    assert brew.image_input(model, "reader", ["x", "label"], is_test=0) == ("x", "label")
+    brew.image_input(model, "reader", ["x", "label"], is_test=0, order="NHWC")
+    brew.image_input(model, "reader", ["x", "label"], is_test=0, use_gpu_transform=True)
+    assert [(op, outputs) for op, _, outputs, _ in model.net.written] == [
+        ("ImageInput", ["x_nhwc", "label"]), ("NHWC2NCHW", "x"), ("ImageInput", ["x", "label"]),
+        ("ImageInput", ["x", "label"])]
+    assert model.net.written[-1][3]["use_gpu_transform"] == 1
+    with pytest.raises(AssertionError, match="image_input needs is_test="):
+        brew.image_input(model, "reader", ["x", "label"])

@@ -45,8 +45,12 @@ class CNNModelHelper(ModelHelper):
     ConvNd = partialmethod(_brew, "conv_nd")
     ConvTranspose = partialmethod(_brew, "conv_transpose")
     GroupConv = partialmethod(_brew, "group_conv")
+    GroupConv_Deprecated = partialmethod(_brew, "group_conv_deprecated")
     FC = partialmethod(_brew, "fc")
     PackedFC = partialmethod(_brew, "packed_fc")
+    FC_Decomp = partialmethod(_brew, "fc_decomp")
+    FC_Prune = partialmethod(_brew, "fc_prune")
+    FC_Sparse = partialmethod(_brew, "fc_sparse")
     Dropout = partialmethod(_brew, "dropout")
     LRN = partialmethod(_brew, "lrn")
     Softmax = partialmethod(_brew, "softmax")
@@ -64,6 +68,8 @@ class CNNModelHelper(ModelHelper):
     MaxPool = partialmethod(_brew, "max_pool")
     MaxPoolWithIndex = partialmethod(_brew, "max_pool_with_index")
     AveragePool = partialmethod(_brew, "average_pool")
+    ImageInput = partialmethod(_brew, "image_input")
+    VideoInput = partialmethod(_brew, "video_input")
     AddWeightDecay = partialmethod(_brew, "add_weight_decay")
 
     def PadImage(self, blob_in: Any, blob_out: Any, **kwargs: Any) -> None:

@@ -178,6 +178,27 @@ class ModelHelper:
         if ParameterTags.BIAS in names:
             self.biases.append(param)
 
+    def add_param_DEPRECATED(
+        self, param: BlobReference, key: Any = None, shape: Sequence[int] | None = None, length: int | None = None
+    ) -> ParameterInfo:
+        """The older form of `AddParameter`; returns what is known of the parameter.
+
+        Args:
+            key: the blob of the net's input record that looks up its rows; its field's name is kept.
+            shape: its shape; unless said, that which the init net fills.
+            length: how many parameters it stands for.
+        """
+        self.AddParameter(param)
+        record = self.net.input_record()
+        if key is not None and record is not None:
+            key = record.field_names()[record.field_blobs().index(key)]
+        if shape is None:
+            fills = [op for op in self.param_init_net.Proto().op if str(param) in op.output]
+            shape = next((list(arg.ints) for op in fills for arg in op.arg if arg.name == "shape"), None)
+        info = ParameterInfo(len(self.params) - 1, param, key=key, shape=shape, length=length)
+        self._parameters_info[str(param)] = info
+        return info
+
     def GetParams(self, namescope: str | None = None, top_scope: bool = False) -> list[BlobReference]:
         """The trained parameters in a name scope (None: the current one; '': all)."""
         return _in_scope(self.params, namescope)

@@ -218,9 +218,7 @@ def group_conv_deprecated(
     kwargs.update(_cudnn_arguments(use_cudnn, cudnn_exhaustive_search, ws_nbytes_limit))
     no_bias = kwargs.pop("no_bias", False)
     deep, wide = dim_in // group, dim_out // group
-    parts = model.net.DepthSplit(
-        blob_in, [f"_{blob_out}_gconv_split_{k}" for k in range(group)], dimensions=[deep] * group, order=order
-    )
+    parts = model.net.DepthSplit(blob_in, [f"_{blob_out}_gconv_split_{k}" for k in range(group)], order=order)
     shape = [wide, deep, kernel, kernel] if order == "NCHW" else [wide, kernel, kernel, deep]
     convolved = []
     for k, part in enumerate(parts if group > 1 else [parts]):
