@@ -1,0 +1,1 @@
+"""Programs that measure how fast nets run: convolutional nets, LSTMs, embeddings."""
