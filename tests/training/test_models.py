@@ -75,6 +75,15 @@ def test_only_parameters_with_a_gradient_are_optimized():
         model.AddGradientOperators(["used"])
 
 
+def test_any_blob_with_a_gradient_can_be_optimized():
+    model = model_helper.ModelHelper("any", arg_scope={"use_cudnn": False})
+    brew.fc(model, "x", "y", 2, 2, freeze_bias=True)
+    model.AddGradientOperators(["y"])
+    assert [info.name for info in model.GetOptimizationParamInfo()] == ["y_w"]
+    chosen = model.GetOptimizationParamInfo(["x", core.BlobReference("y_b"), "label"])
+    assert [(info.name, str(info.grad)) for info in chosen] == [("x", "x_grad"), ("y_b", "y_b_grad")]
+
+
 def test_optimizer_without_parameters_says_why():
     model = model_helper.ModelHelper("empty")
     y = model.net.Relu("x", "y")

@@ -253,11 +253,15 @@ class ModelHelper:
         """What an optimizer has to update: the parameters (None: all) that have a gradient."""
         self._require_gradients()
         gradients = self.get_param_to_grad(params) if params else self.param_to_grad
-        return [
-            self._parameters_info[param]
-            for param, grad in gradients.items()
-            if not (self.skip_sparse_optim and isinstance(grad, GradientSlice))
-        ]
+        infos = []
+        for param, grad in gradients.items():
+            if self.skip_sparse_optim and isinstance(grad, GradientSlice):
+                continue
+            info = self._parameters_info.get(str(param)) or ParameterInfo(None, BlobReference(str(param)))
+            if info.grad is None:
+                info.grad = grad
+            infos.append(info)
+        return infos
 
     def _require_gradients(self) -> None:
         if not self.gradient_ops_added:
