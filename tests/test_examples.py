@@ -9,6 +9,7 @@ import pytest
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 SAYS = {
+    "higher_derivatives.py": ["curvature along the gradient agrees: True", "gradient penalty", "gradcheck: True"],
     "net_in_torch.py": ["points -> scores", "parameters: hidden_w, hidden_b", "gradcheck: True"],
     "torch_module_as_net.py": ["as torch: True", "shared: True", "SpatialBN", "2 operations have no counterpart"],
 }

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         backward,
         check,
         explain,
+        hessian_vector,
         load,
         load_parameters,
         save,
@@ -40,21 +41,21 @@ if TYPE_CHECKING:
     from netgrad.graph.declaration import In, Operator, Out
     from netgrad.graph.function_operators import operator
     from netgrad.graph.net import Net
-    from netgrad.graph.rules import Rule, emits, forbidden, no_gradient, pass_through
+    from netgrad.graph.rules import Rule, emits, forbidden, no_gradient, pass_through, through_kernel
     from netgrad.graph.shapes import TensorType, data_dependent, same_as
     from netgrad.tools.console import show
 
 __all__ = ["Bool", "DType", "Float", "Floats", "In", "Int", "Ints", "Net", "Operator", "Out", "Rule", "Str", "Strs",
            "TensorType", "Workspace", "__version__", "backward", "check", "data_dependent", "emits", "explain",
-           "forbidden", "load", "load_parameters", "no_gradient", "operator", "pass_through", "same_as", "save",
-           "save_parameters", "seed", "show", "verify"]
+           "forbidden", "hessian_vector", "load", "load_parameters", "no_gradient", "operator", "pass_through",
+           "same_as", "save", "save_parameters", "seed", "show", "through_kernel", "verify"]
 
 _OWNERS = {name: owner for owner, names in {
     "netgrad.graph.arguments": "Bool DType Float Floats Int Ints Str Strs",
     "netgrad.graph.declaration": "In Operator Out",
     "netgrad.graph.function_operators": "operator",
     "netgrad.graph.net": "Net",
-    "netgrad.graph.rules": "Rule emits forbidden no_gradient pass_through",
+    "netgrad.graph.rules": "Rule emits forbidden no_gradient pass_through through_kernel",
     "netgrad.graph.shapes": "TensorType data_dependent same_as",
     "netgrad.tools.console": "show",
 }.items() for name in names.split()}

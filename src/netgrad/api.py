@@ -84,6 +84,30 @@ def backward(net: Net, of: Any, wrt: Any = None, *, overwritten: str = "error") 
     return gradients
 
 
+def hessian_vector(net: Net, of: Any, vectors: Mapping[Any, Any], *, overwritten: str = "save") -> dict[str, Any]:
+    """Appends to a net the operators of products of a Hessian with vectors; the Hessian itself is never made.
+
+    For f the sum of the blobs ``of`` and vectors v, the product with respect to blob x is the sum over all blobs y of
+    d^2 f / dx dy v_y: the derivative of the gradient in the direction of the vectors. It costs about as much as two
+    backward passes.
+
+    Args:
+        net: the net; its operators so far are differentiated, twice.
+        of: what is differentiated, as in `backward`.
+        vectors: each blob by which is differentiated -> the blob that holds its vector, of its shape and dtype.
+        overwritten: as in `backward`. "save" is the default here, because backward passes overwrite their own values.
+
+    Returns:
+        Blob -> the blob of its product, like it in shape and dtype; zeros where the second derivative is zero.
+
+    Raises:
+        GradientError: there is no such derivative, as in `backward`.
+    """
+    from netgrad.autodiff.hessian import hessian_vector
+
+    return hessian_vector(net, dict(of) if isinstance(of, Mapping) else _several(of), vectors, overwritten)
+
+
 def why_no_gradient(gradients: GradientMap, blob: Any) -> str:
     """Why a blob is not among these gradients: a line, and, where more is known, lines that explain it."""
     from netgrad.autodiff.errors import NoGradientError, UnknownBlobError

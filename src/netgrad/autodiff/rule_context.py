@@ -181,6 +181,9 @@ class RuleContext:
     def _read(self, ref: Ref) -> int:
         """The value that a reference stands for when read now."""
         if ref >= 0:
+            if ref in self.outs and not self.walk.names[ref]:
+                raise NoRule(f"its rule reads its output {self.outs.index(ref)}, which has no name because nobody "
+                             "asked for it; ask for it, too (with wrt)")
             return self._latest.get(ref, ref)
         if ref < -self.num_inputs:
             return self._latest.get(ref, self._given(ref))

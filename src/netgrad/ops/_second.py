@@ -96,6 +96,20 @@ def sum_of(op: Rule, parts: list[tuple[str, list[Ref]]], result: Ref) -> None:
         op.copy_arguments = True
 
 
+def _like_bias(op: Rule, forward: str, again: Callable[[Ref, Ref, str, Ref], None]) -> Ref:
+    """A value of the bias's shape: its gradient, or, where that was not asked for, sums of W."""
+    if op.output_name(1):
+        return op.O(1)
+    made = scratch(op, "like_bias")
+    if op.arg("axis_w", 1) != 1:
+        again(op.I(0), op.I(1), "b", made)
+        return made
+    op.copy_arguments = False
+    op.emit("ReduceFrontSum" if forward == "FCTransposed" else "ReduceTailSum", [op.I(1)], [made])
+    op.copy_arguments = True
+    return made
+
+
 def of_affine(forward: str) -> RuleFunction:
     """The rule of a gradient operator (X, W, dY) -> (dW, db, dX) of ``forward``, an affine map of X by W and b.
 
@@ -118,7 +132,7 @@ def of_affine(forward: str) -> RuleFunction:
         if "X" in of and op.wants(1):
             again(of["X"], W, "W", op.GI(1))
         if of and op.wants(2):
-            none = [zeros_like(op, op.O(1), "bias")] if biased else []
+            none = [zeros_like(op, _like_bias(op, forward, again), "bias")] if biased else []
             parts = []
             if "W" in of or "b" in of:
                 by_W = of["W"] if "W" in of else zeros_like(op, W, "W")

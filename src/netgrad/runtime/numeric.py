@@ -45,7 +45,8 @@ def evaluate(ops: Any, feeds: Mapping[str, Any], fetch: Iterable[str] | None = N
 
 def check_gradient(ops: Any, feeds: Mapping[str, Any], ys: Sequence[str] | None = None,
                    wrt: Sequence[str] | None = None, *, rtol: float = 1e-5, atol: float = 1e-6,
-                   backend: str | None = None, subgradient: bool = False) -> dict[str, np.ndarray]:
+                   backend: str | None = None, subgradient: bool = False, order: int = 1,
+                   overwritten: str = "error") -> dict[str, np.ndarray]:
     """Asserts that the backward pass of some operators is their derivative, in float64.
 
     The function is the sum of the ``ys``, each entry times a random weight. Its derivative by every entry of every
@@ -60,15 +61,18 @@ def check_gradient(ops: Any, feeds: Mapping[str, Any], ys: Sequence[str] | None 
         rtol, atol: an entry agrees when the difference is at most atol + rtol times the larger of both numbers.
         backend: "numpy" or "torch"; unless given, every one that is installed.
         subgradient: at a kink, accept whatever lies between the derivatives of both sides.
+        order: up to which derivative. The second is that of the first one's dense gradients (and the values of sparse
+            ones), with respect to ``wrt`` and to the given gradients of ``ys``; and so on.
+        overwritten: what to do with values that are overwritten before a gradient reads them, see `netgrad.backward`.
 
     Returns:
-        The gradients of the (last) backend: dense, by name of blob.
+        The gradients of the (last) backend, of the first order: dense, by name of blob.
 
     Raises:
         GradientMismatch: with blob, index, both numbers, for the worst entries.
         ValueError: nothing is left to check.
     """
-    problem = _Problem.of(_net(ops), feeds, ys, wrt)
+    problem = _Problem.of(_net(ops), feeds, ys, wrt, backend, overwritten)
     result: dict[str, np.ndarray] = {}
     for name in backends.available() if backend is None else (backend,):
         result = problem.gradients(name)
@@ -78,6 +82,9 @@ def check_gradient(ops: Any, feeds: Mapping[str, Any], ys: Sequence[str] | None 
             more = f"\n  ... and {len(misses) - _SHOWN} more" if len(misses) > _SHOWN else ""
             raise GradientMismatch(f"{problem.title} on {name}: {len(misses)} entries of the gradient are wrong\n  "
                                    + "\n  ".join(map(str, misses[:_SHOWN])) + more)
+    if order > 1 and (again := problem.differentiated()) is not None:
+        check_gradient(*again, rtol=rtol, atol=atol, backend=backend, subgradient=subgradient, order=order - 1,
+                       overwritten=overwritten)
     return result
 
 
@@ -110,12 +117,13 @@ class _Problem:
     feeds: dict[str, Any]
     weights: dict[str, np.ndarray]
     wrt: list[str]
+    overwritten: str = "error"
 
     @classmethod
     def of(cls, net: caffe2_pb2.NetDef, feeds: Mapping[str, Any], ys: Sequence[str] | None,
-           wrt: Sequence[str] | None) -> _Problem:
+           wrt: Sequence[str] | None, backend: str | None, overwritten: str) -> _Problem:
         own = {name: _widened(value) for name, value in feeds.items()}
-        found = evaluate(net, own, None if ys is None else ys)
+        found = evaluate(net, own, None if ys is None else ys, backend)
         if ys is None:
             found = {name: value for name, value in found.items() if name in set(_differentiable(net))}
         rng = np.random.default_rng(0)
@@ -126,7 +134,7 @@ class _Problem:
             raise ValueError(f"nothing to check: floating-point outputs {list(weights)}, floating-point feeds {by}")
         if odd := [y for y in ys or () if y not in weights] + [x for x in by if not _is_float(own.get(x))]:
             raise ValueError(f"{', '.join(odd)}: not a floating-point tensor that is there")
-        return cls(net, own, weights, by)
+        return cls(net, own, weights, by, overwritten)
 
     @property
     def title(self) -> str:
@@ -134,16 +142,31 @@ class _Problem:
 
     def gradients(self, backend: str) -> dict[str, np.ndarray]:
         """What the backward pass computes, dense."""
-        from netgrad.autodiff.gradient_registry import GetBackwardPass
-
-        given = {y: f"{y}__cotangent" for y in self.weights}
-        ops, gradients = GetBackwardPass(list(self.net.op), dict(given))
-        gradients = {str(blob): gradient for blob, gradient in gradients.items()}
-        whole = [*self.net.op, *ops]
-        cotangents = {given[y]: weight for y, weight in self.weights.items()}
+        whole, gradients, cotangents = self._with_backward()
         wanted = {x: _parts(gradients[x]) for x in self.wrt if x in gradients}
         values = evaluate(whole, {**self.feeds, **cotangents}, [n for parts in wanted.values() for n in parts], backend)
         return {x: self._dense(x, [values[n] for n in wanted[x]] if x in wanted else []) for x in self.wrt}
+
+    def _with_backward(self) -> tuple[list[Any], dict[str, Any], dict[str, Any]]:
+        """The operators with their backward pass, blob -> gradient, and the given gradients of the ys."""
+        from netgrad.autodiff import saving
+        from netgrad.autodiff.backward import build
+
+        ops = list(self.net.op)
+        given = {y: f"{y}__cotangent" for y in self.weights}
+        while taken := {name for op in ops for name in (*op.input, *op.output)} & set(given.values()):
+            given = {y: f"{name}_{len(taken)}" for y, name in given.items()}
+        backward = build(ops, dict(given), overwritten=self.overwritten)
+        return ([*saving.changed(ops, backward.saving), *backward.operators()], backward.gradients,
+                {given[y]: weight for y, weight in self.weights.items()})
+
+    def differentiated(self) -> tuple[list[Any], dict[str, Any], list[str], list[str]] | None:
+        """The problem of the next order: operators, feeds, ys, wrt; None where no gradient is computed."""
+        whole, gradients, cotangents = self._with_backward()
+        made = {name for op in whole for name in op.output}
+        ys = dict.fromkeys(_parts(gradients[x])[-1] for x in self.wrt if x in gradients)
+        computed = [y for y in ys if y in made]
+        return (whole, {**self.feeds, **cotangents}, computed, [*self.wrt, *cotangents]) if computed else None
 
     def _dense(self, x: str, parts: list[np.ndarray]) -> np.ndarray:
         at = self.feeds[x]
@@ -213,8 +236,8 @@ def _widened(value: Any) -> Any:
     return value.astype(np.float64) if _is_float(value) else value
 
 
-def _parts(gradient: Any) -> list[str]:
-    return [str(gradient.indices), str(gradient.values)] if hasattr(gradient, "indices") else [str(gradient)]
+def _parts(gradient: str | tuple[str, str]) -> list[str]:
+    return list(gradient) if isinstance(gradient, tuple) else [gradient]
 
 
 def _differentiable(net: caffe2_pb2.NetDef) -> list[str]:

@@ -67,8 +67,14 @@ class TorchBackend:
             pairs = [(y, g.expand_as(y)) for y, g in zip(outputs, cotangents)
                      if g is not None and isinstance(y, torch.Tensor) and y.requires_grad]
             leaves = [own[k] for k in by]
-            found = torch.autograd.grad([y for y, _ in pairs], leaves, [g for _, g in pairs], create_graph=nested,
-                                        allow_unused=True) if pairs else [None] * len(leaves)
+            try:
+                found = torch.autograd.grad([y for y, _ in pairs], leaves, [g for _, g in pairs], create_graph=nested,
+                                            allow_unused=True) if pairs else [None] * len(leaves)
+            except RuntimeError as error:
+                if "inplace operation" not in str(error):
+                    raise
+                raise NoDerivative("its kernel writes over a part of an array whose values its derivative needs; make "
+                                   "a new array there, or give it a gradient rule by hand") from error
             return tuple(torch.zeros_like(x) if g is None else g for x, g in zip(leaves, found))
 
 
