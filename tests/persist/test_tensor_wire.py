@@ -57,6 +57,19 @@ def test_packed_numbers_are_those_of_protobuf(numbers):
     assert T(int64_data=numbers).SerializeToString() == (wire.bytes_field(10, data) if numbers else b"")
 
 
+@pytest.mark.parametrize("bits", [3, 8, 20, 33, 62])
+def test_many_packed_numbers_come_back(bits):
+    numbers = np.random.default_rng(bits).integers(-2 ** bits if bits > 40 else 0, 2 ** bits, 300_001)
+    data = wire.packed(numbers)
+    assert (wire.unpacked(data) == numbers).all() and len(data) == sum(len(wire.varint(int(n))) for n in numbers)
+
+
+@pytest.mark.parametrize("data", [b"\x80", b"\1\x80", b"\x80" * 11 + b"\1", b"\x80" * 400_000 + b"\1"])
+def test_numbers_that_do_not_end_are_refused(data):
+    with pytest.raises(FormatError, match=r"cut off|more than ten"):
+        wire.unpacked(data)
+
+
 @pytest.mark.parametrize(("message", "expected"), [
     (T(dims=[2], data_type=T.UINT8, byte_data=b"ab"), [97, 98]),
     (T(dims=[2], data_type=T.BYTE, byte_data=b"ab"), [97, 98]),

@@ -47,7 +47,7 @@ def records(name: str, value: Any, backend: Backend, chunk_size: int = CHUNK) ->
         return
     step = chunk_size or max(1, array.size)
     for k, begin in enumerate(range(0, max(1, array.size), step)):
-        tensor = tensors.encode(array, name, begin, min(begin + step, array.size), device)
+        tensor = tensors.encoded(array, name, begin, min(begin + step, array.size), device)
         yield f"{name}{SEPARATOR}{k}", _tensor_blob(name, tensor)
 
 
@@ -79,9 +79,10 @@ def _tensor_of(value: Any, backend: Backend) -> tuple[np.ndarray | None, caffe2_
     return None, where
 
 
-def _tensor_blob(name: str, tensor: bytes) -> bytes:
-    return wire.bytes_field(NAME, name.encode("utf-8", "surrogateescape")) + wire.bytes_field(TYPE, b"Tensor") + \
-        wire.bytes_field(TENSOR, tensor)
+def _tensor_blob(name: str, tensor: list[wire.Buffer]) -> bytes:
+    return b"".join((wire.bytes_field(NAME, name.encode("utf-8", "surrogateescape")),
+                     wire.bytes_field(TYPE, b"Tensor"), wire.varint(TENSOR << 3 | wire.BYTES),
+                     wire.varint(sum(map(len, tensor))), *tensor))
 
 
 @dataclass(frozen=True)

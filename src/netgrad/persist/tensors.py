@@ -64,10 +64,17 @@ class Segment:
 
 def encode(array: np.ndarray, name: str = "", begin: int = 0, end: int | None = None,
            device: caffe2_pb2.DeviceOption | None = CPU) -> bytes:
-    """The TensorProto, in wire form, of the values ``begin`` to ``end`` of an array; by default of all.
+    """The parts of `encoded` as one."""
+    return b"".join(encoded(array, name, begin, end, device))
+
+
+def encoded(array: np.ndarray, name: str = "", begin: int = 0, end: int | None = None,
+            device: caffe2_pb2.DeviceOption | None = CPU) -> list[wire.Buffer]:
+    """The TensorProto, in wire form, of the values ``begin`` to ``end`` of an array, by default of all; in parts.
 
     Args:
         array: any shape; strings: an array of ``bytes`` objects.
+        name: the tensor's.
         device: where the tensor is, as is said in the record; None: not said, nor which segment it is.
 
     Raises:
@@ -78,26 +85,30 @@ def encode(array: np.ndarray, name: str = "", begin: int = 0, end: int | None = 
     end = array.size if end is None else end
     values = array.reshape(-1)[begin:end]
     field = _FIELDS.get(dtype, _INT32S)
-    data = b"".join(wire.bytes_field(field, item) for item in values) if dtype == "string" else \
-        wire.bytes_field(field, _numbers(values)) if values.size else b""
-    parts = [wire.number_field(_DIMS, n) for n in array.shape]
+    data: list[wire.Buffer] = []
+    if dtype == "string":
+        data = [wire.bytes_field(field, item) for item in values]
+    elif values.size:
+        numbers = _numbers(values)
+        data = [wire.varint(field << 3 | wire.BYTES), wire.varint(len(numbers)), numbers]
+    parts: list[wire.Buffer] = [wire.number_field(_DIMS, n) for n in array.shape]
     parts.append(wire.number_field(_DATA_TYPE, number))
     if field < _NAME:
-        parts.append(data)
+        parts += data
     if name:
         parts.append(wire.bytes_field(_NAME, name.encode("utf-8", "surrogateescape")))
     if device is not None:
         parts.append(wire.bytes_field(_DEVICE, device.SerializeToString()))
     if field > _NAME:
-        parts.append(data)
+        parts += data
     if device is not None:
         parts.append(wire.bytes_field(_SEGMENT, wire.number_field(1, begin), wire.number_field(2, end)))
-    return b"".join(parts)
+    return parts
 
 
-def _numbers(values: np.ndarray) -> bytes:
+def _numbers(values: np.ndarray) -> wire.Buffer:
     if values.dtype in (np.float32, np.float64):
-        return values.astype(values.dtype.newbyteorder("<"), copy=False).tobytes()
+        return np.ascontiguousarray(values, values.dtype.newbyteorder("<")).view(np.uint8).data
     if values.dtype == np.float16:
         values = np.ascontiguousarray(values).view(np.uint16)
     return wire.packed(values)

@@ -13,6 +13,11 @@ VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
 
 Buffer = bytes | memoryview
 
+#: how many numbers, or bytes of them, are worked on at once
+_BLOCK = 1 << 17
+
+_LONG = "a number has more than ten bytes"
+
 
 def varint(value: int) -> bytes:
     """A number in wire form; a negative one takes ten bytes."""
@@ -29,7 +34,7 @@ def number_field(field: int, value: int) -> bytes:
     return varint(field << 3 | VARINT) + varint(value)
 
 
-def bytes_field(field: int, *parts: bytes) -> bytes:
+def bytes_field(field: int, *parts: Buffer) -> bytes:
     """A field of bytes, a string, or a message: the parts one after the other."""
     return b"".join((varint(field << 3 | BYTES), varint(sum(map(len, parts))), *parts))
 
@@ -43,7 +48,7 @@ def _read_varint(data: memoryview, position: int) -> tuple[int, int]:
         if byte < 0x80:
             return value & (1 << 64) - 1, position
         shift += 7
-    raise FormatError("a number is cut off or has more than ten bytes")
+    raise FormatError("a number is cut off, or has more than ten bytes")
 
 
 def fields(data: Buffer) -> Iterator[tuple[int, int, Any]]:
@@ -82,22 +87,29 @@ def signed(value: int) -> int:
 
 def packed(values: np.ndarray) -> bytes:
     """Integers as varints, one after the other."""
-    numbers = values.reshape(-1).astype(np.int64).view(np.uint64)
-    sizes = np.ones(numbers.shape, np.int64)
-    rest = numbers >> np.uint64(7)
-    while rest.any():
-        sizes += rest > 0
-        rest >>= np.uint64(7)
-    if not len(sizes) or sizes.max() == 1:
+    flat = values.reshape(-1)
+    return b"".join(_pack(flat[k:k + _BLOCK]) for k in range(0, len(flat), _BLOCK))
+
+
+def _pack(values: np.ndarray) -> bytes:
+    """A table with a row of bytes for each number; those that are used, in order."""
+    numbers = values.astype(np.int64).view(np.uint64)
+    largest = int(numbers.max())
+    if largest < 0x80:
         return numbers.astype(np.uint8).tobytes()
-    ends = np.cumsum(sizes)
-    out = np.empty(int(ends[-1]), np.uint8)
-    for k in range(int(sizes.max())):
-        longer = np.flatnonzero(sizes > k)
-        low = (numbers[longer] >> np.uint64(7 * k) & np.uint64(0x7F)).astype(np.uint8)
-        low[sizes[longer] > k + 1] |= 0x80
-        out[ends[longer] - sizes[longer] + k] = low
-    return out.tobytes()
+    rest = numbers.astype(np.uint32) if largest < 1 << 32 else numbers
+    width = (largest.bit_length() + 6) // 7
+    table = np.empty((len(rest), width), np.uint8)
+    used = np.empty((len(rest), width), bool)
+    used[:, 0] = True
+    for k in range(width):
+        low = rest.astype(np.uint8)
+        rest = rest >> rest.dtype.type(7)
+        more = rest != 0
+        table[:, k] = np.where(more, low | np.uint8(0x80), low & np.uint8(0x7F))
+        if k + 1 < width:
+            used[:, k + 1] = more
+    return table[used].tobytes()
 
 
 def unpacked(data: Buffer) -> np.ndarray:
@@ -112,13 +124,31 @@ def unpacked(data: Buffer) -> np.ndarray:
         return raw.astype(np.int64)
     if not last[-1]:
         raise FormatError("a list of numbers is cut off")
+    values = np.empty(np.count_nonzero(last), np.int64)
+    begin = had = 0
+    while begin < len(raw):
+        end = min(begin + _BLOCK, len(raw))
+        while not last[end - 1]:
+            end -= 1
+            if end == begin:
+                raise FormatError(_LONG)
+        found = _unpack(raw[begin:end], last[begin:end])
+        values[had:had + len(found)] = found
+        begin, had = end, had + len(found)
+    return values
+
+
+def _unpack(raw: np.ndarray, last: np.ndarray) -> np.ndarray:
     ends = np.flatnonzero(last) + 1
     starts = np.concatenate(([0], ends[:-1]))
     sizes = ends - starts
-    if sizes.max() > 10:
-        raise FormatError("a number has more than ten bytes")
+    width = int(sizes.max())
+    if width > 10:
+        raise FormatError(_LONG)
+    padded = np.concatenate((raw, np.zeros(width, np.uint8)))
     values = np.zeros(len(ends), np.uint64)
-    for k in range(int(sizes.max())):
-        longer = np.flatnonzero(sizes > k)
-        values[longer] |= (raw[starts[longer] + k] & np.uint8(0x7F)).astype(np.uint64) << np.uint64(7 * k)
+    for k in range(width):
+        part = (padded[starts + k] & np.uint8(0x7F)).astype(np.uint64) << np.uint64(7 * k)
+        part[sizes <= k] = 0
+        values |= part
     return values.view(np.int64)
