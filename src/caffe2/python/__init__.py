@@ -8,13 +8,13 @@ import_along("torch", "netgrad.bridge.torch_operators")  # torch.ops._caffe2
 
 #: modules that Caffe2 has and netgrad has not, or not yet
 _TO_COME = frozenset((
-    "binarysize", "cached_reader", "caffe_translator", "checkpoint",
+    "cached_reader", "caffe_translator", "checkpoint",
     "data_workers", "dataio", "dataset", "db_file_reader", "db_test", "docs",
     "examples", "ideep",
-    "mint", "mkl", "muji",
+    "mint", "mkl",
     "onnx", "parallel_workers", "pipeline",
-    "queue_util", "record_queue", "text_file_reader", "timeout_guard",
-    "trt", "visualize",
+    "queue_util", "record_queue", "text_file_reader",
+    "trt",
 ))
 
 

@@ -1,0 +1,5 @@
+"""Caffe2's `timeout_guard`."""
+
+from netgrad.facade import facade
+
+facade(__name__, {"netgrad.tools.time_limits": "CompleteInTimeOrDie EuthanizeIfNecessary WatcherThread"})
