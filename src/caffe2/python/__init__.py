@@ -8,7 +8,7 @@ import_along("torch", "netgrad.bridge.torch_operators")  # torch.ops._caffe2
 
 #: modules that Caffe2 has and netgrad has not, or not yet
 _TO_COME = frozenset((
-    "cached_reader", "caffe_translator", "checkpoint",
+    "cached_reader", "caffe_translator",
     "data_workers", "dataio", "dataset", "db_file_reader", "db_test", "docs",
     "examples", "ideep",
     "mint", "mkl",
