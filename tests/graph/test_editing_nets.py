@@ -167,3 +167,19 @@ def test_inputs_of_an_operator_are_renamed():
     op = CreateOperator("Sum", ["a", "b", "a"], "c")
     remap_input(op, {"a": "z"})
     assert list(op.input) == ["z", "b", "z"]
+
+
+def test_the_last_writer_of_a_blob_is_known_through_edits_by_hand():
+    net = Net("written")
+    net.ConstantFill([], "a", shape=[1])
+    net.Relu("a", "b")
+    assert net.writer_of("b").type == "Relu"
+    assert net.writer_of("x") is None
+    net.AddExternalInput("x")
+    assert net.writer_of("x") is None
+    net.Proto().op.append(CreateOperator("Sigmoid", ["b"], ["b"]))
+    assert net.writer_of("b").type == "Sigmoid"
+    del net.Proto().op[1:]
+    assert net.writer_of("b") is None
+    net.Proto().op[0].output[0] = "c"
+    assert net.writer_of("a") is None

@@ -95,6 +95,13 @@ class NetBase:
         """Whether an operator of this net writes the blob or it is an external input."""
         return self._index.defines(self._net, str(blob))
 
+    def writer_of(self, blob: Any) -> caffe2_pb2.OperatorDef | None:
+        """The last operator of this net that writes the blob; None where none does."""
+        name = str(blob)
+        if not self._index.defines(self._net, name) or not self._index.is_written(name):
+            return None
+        return self._net.op[self._index.written[name]]
+
     def is_external_input(self, blob: Any) -> bool:
         if not self._index.in_step(self._net):
             self._index.catch_up(self._net)

@@ -216,8 +216,12 @@ def known_shape(param_init_net: Any, param_info: ParameterInfo) -> Sequence[int]
     """A parameter's shape, as far as it is known before the init net runs."""
     if param_info.shape is not None:
         return param_info.shape
-    from netgrad.runtime.inference import InferShapesAndTypes
+    from netgrad.runtime.inference import InferShapesAndTypes, infer
 
+    writer = param_init_net.writer_of(param_info.name)
+    if writer is not None and not writer.input:  # a filler, which needs no look at the rest of the net
+        dims = infer([writer], {})[param_info.name].dims
+        return None if dims is None or None in dims else [int(size) for size in dims if size is not None]
     return InferShapesAndTypes([param_init_net])[0].get(param_info.name)
 
 
