@@ -30,6 +30,9 @@ POLICIES: list[tuple[dict[str, Any], dict[int, float]]] = [
     ({"policy": "alter", "active_first": 0, "active_period": 3, "inactive_period": 4}, {3: 0.0, 5: 0.5, 7: 0.0}),
     ({"policy": "slope", "num_iter_1": 10, "multiplier_1": 1.0, "num_iter_2": 20, "multiplier_2": 0.4},
      {10: 0.5, 15: 0.35, 20: 0.2}),
+    # which Caffe2 leaves at 0.9 from iteration 10, and lets grow from 20
+    ({"policy": "slope", "num_iter_1": 10, "multiplier_1": 0.4, "num_iter_2": 20, "multiplier_2": 0.9},
+     {9: 0.2, 10: 0.2, 15: 0.325, 20: 0.45, 100: 0.45}),
     ({"policy": "cyclical", "max_lr": 0.9, "stepsize": 5, "decay": 0.9}, {5: 0.9, 10: 0.5, 15: 0.86, 31: 0.55832}),
     ({"policy": "cosine", "max_lr": 0.9, "min_lr": 0.1, "period": 10, "t_mult": 1.0, "lr_shrink": 0.8},
      {0: 0.45, 5: 0.25, 10: 0.36, 55: 0.08192}),
