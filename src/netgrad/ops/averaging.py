@@ -13,12 +13,13 @@ from netgrad.graph.declaration import In
 from netgrad.graph.example import Example, Tensor
 from netgrad.graph.shapes import same_as
 from netgrad.ops._arrays import one_number
-from netgrad.ops.optimizers import ITER, PARAM, Update, out, same_shape
+from netgrad.ops.optimizers import PARAM, Update, out, same_shape
 
 #: later than any iteration
 NEVER = 2 ** 63 - 1
 
 AVERAGE = In("average", "like param")
+ITER = In("iter", "one int64: the iteration, from 1")
 
 
 def _step(name: str, size: int) -> int:
