@@ -122,7 +122,7 @@ def to_user(name: str, value: Any, backend: Backend) -> Any:
         if not isinstance(value, np.ndarray):  # the user could not resize a tensor that NumPy has seen
             value = value.clone()
     if isinstance(value, backend.array_type) and not isinstance(value, Strings):
-        return np.array(backend.to_numpy(value))
+        return np.array(backend.to_numpy(value), order="C")  # whatever the layout is here
     if isinstance(value, Strings):
         return np.array(value, dtype=object, subok=False)
     if isinstance(value, bytes):

@@ -24,7 +24,7 @@ def test_passes_are_chosen_by_name():
     assert planner.choice("none") == set()
     assert planner.choice("updates") == {"updates"}
     assert planner.choice(" -updates , -allocator") == set(planner.NAMES) - {"updates", "allocator"}
-    with pytest.raises(ValueError, match=r"no pass 'fast'; there are allocator, updates, .*all and none"):
+    with pytest.raises(ValueError, match=r"no pass 'fast'; there are allocator, .*updates.*all and none"):
         planner.choice("-fast")
     with pytest.raises(ValueError, match=r"with and without a minus"):
         planner.choice("updates,-allocator")

@@ -17,6 +17,7 @@ from netgrad.runtime.errors import OperatorError
 from netgrad.runtime.pending import Blobs
 from netgrad.runtime.planning.draft import Draft
 from netgrad.runtime.planning.fused import Fused
+from netgrad.runtime.planning.layout import ChannelsLast
 from netgrad.runtime.planning.updates import Update
 from netgrad.runtime.steps import Step, bound
 
@@ -160,6 +161,9 @@ def _without_last(draft: Draft, step: Step) -> Step | None:
     definition.CopyFrom(step.binding.definition)
     del definition.output[-1]
     try:
-        return Step(bound(definition, draft.backend), draft.backend, draft.workspace)
+        rest = Step(bound(definition, draft.backend), draft.backend, draft.workspace)
     except OperatorError:
         return None
+    if isinstance(step.kernel, ChannelsLast):
+        rest.kernel = step.kernel.of(rest.kernel)  # type: ignore[assignment]
+    return rest

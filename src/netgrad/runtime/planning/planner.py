@@ -50,6 +50,7 @@ class Pass:
 #: in the order in which they run
 PASSES = (
     Pass("allocator", "memory is kept between runs"),
+    Pass("layout", "images lie with their channels side by side within convolution nets", 1e-5),
     Pass("updates", "updates of parameters write in place, those of a kind all at once", 1e-6),
     Pass("deferred", "gradients that the net does not read are computed when fetched, or within the update", 1e-5),
 )

@@ -34,6 +34,8 @@ _NAME = "updates"
 _DENSE: dict[str, tuple[tuple[int, int], ...]] = {
     "WeightedSum": ((0, 0),), "Adam": ((0, 0), (1, 1), (2, 2)), "Adagrad": ((0, 0), (1, 1)),
     "MomentumSGDUpdate": ((1, 1), (3, 2))}
+#: where their gradient stands among the inputs
+_GRADIENTS = {"WeightedSum": 2, "Adam": 3, "Adagrad": 2, "MomentumSGDUpdate": 0}
 #: those whose further outputs a writer does not make
 _OUTPUTS = {"WeightedSum": 1, "Adam": 3, "Adagrad": 2, "MomentumSGDUpdate": 3}
 #: inputs that the operators of a group have in common: rates, iterations
@@ -83,11 +85,12 @@ class Rows:
 class Update(Fused):
     """Updates of one type, of different parameters, in place where that cannot be seen."""
 
-    __slots__ = ("arguments", "array_type", "blobs", "copy", "held_once", "names", "outputs", "owned", "places",
-                 "products", "spared", "write", "written", "xp")
+    __slots__ = ("arguments", "array_type", "blobs", "gradient", "held_once", "names", "outputs", "owned", "places",
+                 "products", "spared", "write", "writers", "written", "xp")
 
     def __init__(self, members: Sequence[Step], positions: Sequence[int], pairs: Sequence[tuple[int, int]],
-                 write: Callable[..., Any], held_once: Callable[[Any, str], bool], spared: Sequence[str]) -> None:
+                 write: Callable[..., Any], held_once: Callable[[Any, str], bool], spared: Sequence[str],
+                 writers: Any) -> None:
         super().__init__(members, positions)
         first = members[0]
         self.blobs = first.blobs
@@ -107,7 +110,9 @@ class Update(Fused):
         self.products: Any = getattr(write, "takes", None) if isinstance(self.blobs, Blobs) else None
         #: what this step made of them
         self.owned: list[Callable[[], Any]] = [_nothing] * len(self.written)
-        self.copy = first.backend.xp.asarray
+        #: where the gradient, whose layout copies get, stands among the inputs
+        self.gradient = _GRADIENTS.get(first.binding.type)
+        self.writers = writers
 
     def run(self) -> None:
         blobs, held_once, array_type = self.blobs, self.held_once, self.array_type
@@ -123,9 +128,14 @@ class Update(Fused):
             for value in row:
                 if type(value) is not array_type and type(value) is not self.products:
                     return self.run_plainly()
+        gradient, writers = self.gradient, self.writers
+        if gradient is not None:
+            taken += [k for k, (member, i) in enumerate(self.places) if k not in taken
+                      and not writers.laid_out_alike(inputs[member][i], inputs[member][gradient])]
         for k in taken:
             member, i = self.places[k]
-            inputs[member][i] = self.copy(inputs[member][i], copy=True)
+            like = None if gradient is None else inputs[member][gradient]
+            inputs[member][i] = writers.copied(inputs[member][i], like)
         results = self.write(self.xp, inputs, self.arguments, spare)
         if results is None:
             return self.run_plainly()
@@ -190,8 +200,8 @@ def apply(draft: Draft) -> None:
         if len(spared) < len(members):
             spared = []
         what = f"{len(members)} x {type}, written in place" if len(members) > 1 else f"{type}, written in place"
-        draft.put(Update(members, [k for k, _ in group], _DENSE[type], writers.DENSE[type], held_once, spared), _NAME,
-                  what)
+        draft.put(Update(members, [k for k, _ in group], _DENSE[type], writers.DENSE[type], held_once, spared,
+                         writers), _NAME, what)
     for position in range(len(draft.entries)):
         if (step := draft.plain(position)) is None:
             continue
@@ -203,7 +213,7 @@ def apply(draft: Draft) -> None:
         if type in _ROWS and step.binding.kernel is step.binding.reference and not step.binding.takes_call:
             ways.append(_by_kernel(step.binding, pairs, writers.put_rows))
         if ways:
-            draft.put(Update([step], [position], pairs, _first_that_serves(*ways), held_once, ()), _NAME,
+            draft.put(Update([step], [position], pairs, _first_that_serves(*ways), held_once, (), writers), _NAME,
                       f"{type}, rows written in place")
 
 

@@ -54,3 +54,13 @@ ROWS: dict[str, Writer] = {"ScatterWeightedSum": scatter_weighted_sum}
 def put_rows(table: np.ndarray, index: np.ndarray, rows: np.ndarray) -> None:
     """Writes rows into a table, at different places."""
     table[index] = rows
+
+
+def copied(array: np.ndarray, like: Any) -> np.ndarray:
+    """A copy to be written."""
+    return np.array(array, order="C")
+
+
+def laid_out_alike(array: np.ndarray, like: Any) -> bool:
+    """Layouts do not matter here."""
+    return True

@@ -53,6 +53,9 @@ def max_pool_gradient(xp: Any, X: Any, Y: Any, dY: Any, *, order: str, op: Any) 
         return reference.MaxPoolGradient.kernel(xp, X, Y, dY, order=order, op=op)
     reference.check_gradient(X, Y, at, order)
     reference.check_gradient(X, dY, at, order)
+    if _is_channels_last(first):
+        Y, dY = (channels_first(xp, a, order).contiguous(memory_format=torch.channels_last) for a in (Y, dY))
+        return channels_back(xp, _to_the_largest_of_pixels(at, first, Y, dY), order)
     images = [channels_first(xp, a, order).reshape(-1, 1, *sizes)
               for a, sizes in ((X, at.sizes), (Y, at.out), (dY, at.out))]
     if _is_tiled(at, first):
@@ -74,6 +77,43 @@ def _to_the_largest(xp: Any, at: Placed, X: Any, Y: Any, dY: Any) -> Any:
         torch.eq(P[where], Y, out=largest)
         dP[where].addcmul_(largest, dY)
     return at.cropped(xp, dP)
+
+
+def _is_channels_last(X: torch.Tensor) -> bool:
+    return X.ndim == 4 and not X.is_contiguous() and X.is_contiguous(memory_format=torch.channels_last)
+
+
+def _to_the_largest_of_pixels(at: Placed, X: torch.Tensor, Y: torch.Tensor, dY: torch.Tensor) -> torch.Tensor:
+    """The same for images whose channels lie side by side, some rows at a time."""
+    (N, C, H, W), (top, left), (step_h, step_w) = X.shape, at.heads, at.stride
+    bordered = bool(any(at.heads) or any(at.tails))
+    if at.kernel == at.stride == (2, 2) and not bordered and (H, W) == (2 * at.out[0], 2 * at.out[1]):
+        twice = torch.arange(W) // 2
+        rows_of = X.permute(0, 2, 3, 1).reshape(-1, 2, W * C)
+        wide = [a.permute(0, 2, 3, 1).reshape(-1, at.out[1], C).index_select(1, twice).view(-1, 1, W * C)
+                for a in (Y, dY)]  # every pixel twice
+        equal = torch.empty_like(rows_of)
+        torch.eq(rows_of, wide[0], out=equal)
+        return equal.mul_(wide[1]).view(N, H, W, C).permute(0, 3, 1, 2)
+    if bordered:
+        P = X.new_full((N, H + top + at.tails[0], W + left + at.tails[1], C), float("-inf")).permute(0, 3, 1, 2)
+        P[:, :, top:top + H, left:left + W] = X
+    else:
+        P = X
+    dP = torch.zeros_like(P)
+    rows = max(1, _CACHED // max(1, step_h * P.shape[3] * C))
+    largest = torch.empty_like(Y[:1, :, :rows])
+    for n in range(N):
+        for a in range(0, at.out[0], rows):
+            b = min(at.out[0], a + rows)
+            y, dy, same = Y[n:n + 1, :, a:b], dY[n:n + 1, :, a:b], largest[:, :, :b - a]
+            for i in range(at.kernel[0]):
+                for j in range(at.kernel[1]):
+                    where = (slice(n, n + 1), slice(None), slice(i + step_h * a, i + step_h * (b - 1) + 1, step_h),
+                             slice(j, j + step_w * (at.out[1] - 1) + 1, step_w))
+                    torch.eq(P[where], y, out=same)
+                    dP[where].addcmul_(same, dy)
+    return dP[:, :, top:top + H, left:left + W] if bordered else dP
 
 
 def _to_the_largest_of_tiles(X: torch.Tensor, Y: torch.Tensor, dY: torch.Tensor) -> torch.Tensor:

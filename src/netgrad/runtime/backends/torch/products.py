@@ -35,8 +35,10 @@ class Product:
 
 def layer_gradient(X: Tensor, W: Tensor, dY: Tensor, wants_dX: bool) -> tuple[Product, Tensor, Tensor | None] | None:
     """dW, db, dX of a fully connected layer; None where its inputs are of another kind than the usual."""
-    usual = X.ndim == W.ndim == dY.ndim == 2 and X.shape[0] == dY.shape[0] and W.shape == (dY.shape[1], X.shape[1])
-    if not usual or not X.dtype == W.dtype == dY.dtype or not X.is_floating_point():
+    if X.ndim < 2 or not X.numel() or not X.dtype == W.dtype == dY.dtype or not X.is_floating_point():
         return None
-    return Product(dY, X), torch.sum(dY, 0), torch.mm(dY, W) if wants_dX else None
+    rows = X.reshape(X.shape[0], -1)
+    if not W.ndim == dY.ndim == 2 or rows.shape[0] != dY.shape[0] or W.shape != (dY.shape[1], rows.shape[1]):
+        return None
+    return Product(dY, rows), torch.sum(dY, 0), torch.mm(dY, W).view(X.shape) if wants_dX else None
 

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from netgrad.ops import optimizers as reference
+from netgrad.runtime.backends.torch.layouts import copy_like, is_dense
 from netgrad.runtime.backends.torch.products import Product
 
 Inputs = Sequence[Sequence[Tensor]]
@@ -26,10 +27,11 @@ _FLOATS = (torch.float32, torch.float64)
 
 
 def _alike(*tensors: Tensor) -> bool:
-    """Whether all are dense, of one shape and one common float type, and on the CPU."""
+    """Whether all are dense, of one shape, layout and common float type, and on the CPU."""
     first = tensors[0]
-    return first.is_cpu and first.dtype in _FLOATS and all(
-        t.shape == first.shape and t.dtype == first.dtype and t.is_cpu and t.is_contiguous() for t in tensors)
+    return first.is_cpu and first.dtype in _FLOATS and is_dense(first) and all(
+        t.shape == first.shape and t.dtype == first.dtype and t.is_cpu and (
+            t.stride() == first.stride() or (t.is_contiguous() and first.is_contiguous())) for t in tensors[1:])
 
 
 def _numbers(tensors: Sequence[Tensor], like: Tensor) -> bool:
@@ -229,3 +231,13 @@ ROWS: dict[str, Writer] = {
 def put_rows(table: Tensor, index: Tensor, rows: Tensor) -> None:
     """Writes rows into a table, at different places."""
     table.index_copy_(0, index.long(), rows.to(table.dtype))
+
+
+def copied(tensor: Tensor, like: Any) -> Tensor:
+    """A copy to be written, in the layout of a gradient if one is given."""
+    return copy_like(tensor, like) if isinstance(like, Tensor) else tensor.clone(memory_format=torch.contiguous_format)
+
+
+def laid_out_alike(tensor: Tensor, like: Any) -> bool:
+    """Whether a tensor has the layout of its gradient, if one is given."""
+    return not isinstance(like, Tensor) or tensor.stride() == like.stride() or tensor.shape != like.shape
