@@ -78,6 +78,47 @@ def reads_a_first_value(step):
     step.Sum(["m", "x"], "h")
 
 
+def keeps_a_state(step):
+    step.Mul(["h_prev", "x"], "h")
+    step.Proto().external_output.append("c_prev")
+
+
+def hands_on_what_it_was_given(step):
+    """The next h is the input, the next c is the last h: no operator makes either."""
+    step.Mul(["h_prev", "c_prev"], "unused")
+
+
+def passes_on_before_it_writes(step):
+    step.FC(["h_prev", "w", "b"], "h", axis=2)
+    step.Sigmoid("h", "h")
+    step.Sum(["h", "x"], "h")
+
+
+def adds_what_it_made_twice(step):
+    step.FC(["x", "w", "b"], "h", axis=2)
+    step.Sum(["h", "h_prev"], "s")
+    step.Sum(["h", "s"], "h")
+
+
+@pytest.mark.parametrize("backend", ["numpy", "torch"])
+@pytest.mark.parametrize("write, made", [
+    (keeps_a_state, ("h", "c_prev")), (hands_on_what_it_was_given, ("x", "h_prev")),
+    (passes_on_before_it_writes, ("h", "x")), (adds_what_it_made_twice, ("h", "h_prev"))])
+def test_steps_that_hand_on_what_they_were_given_or_passed_on(write, made, backend):
+    rng = np.random.default_rng(6)
+    every = [f"{name}_{what}" for name in made for what in ("all", "last")]
+    for outputs in (every[:1], every[2:3], every):
+        core.Net._net_names_used.clear()
+        net, step = core.Net("net"), core.Net("step")
+        step.AddExternalInputs("x", "h_prev", "c_prev")
+        write(step)
+        net.AddExternalInputs("data", "h0", "c0")
+        recurrent.recurrent_net(
+            net, step, [(B("x"), B("data"))], [(B("h_prev"), B("h0")), (B("c_prev"), B("c0"))],
+            {"h_prev": B(made[0]), "c_prev": B(made[1])}, scope="rnn", overwritten="save")
+        compare(net, outputs, used(net, feeds_of(rng)), rng, backend, check=("data", "h0", "c0"))
+
+
 @pytest.mark.parametrize("backend", ["numpy", "torch"])
 @pytest.mark.parametrize("write, states", [
     (passes_on, "h"), (passes_on_twice, "h"), (swaps, "hc"), (one_reads_the_other, "hc"), (updates_in_place, "h"),

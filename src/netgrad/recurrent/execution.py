@@ -79,6 +79,8 @@ class _Definition:
                 raise BadArgument(f"the output {name!r} is to be the state {state!r}, which is not among "
                                   f"recurrent_states: {', '.join(self.states)}")
         self.links = _links(call, direction)
+        if forward:  # a blob that a step hands on as it was given is linked twice: first where it comes from
+            self.links.sort(key=lambda link: (link.external in self.states, link.offset))
 
     def output(self, k: int) -> tuple[str, str, int]:
         """The state that output k shows, the output's name, and the row from which it shows it.

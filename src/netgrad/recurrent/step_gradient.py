@@ -16,6 +16,7 @@ from netgrad.autodiff.backward import build
 from netgrad.graph.blob import BlobReference
 from netgrad.graph.net import Net
 from netgrad.graph.operator import CreateOperator
+from netgrad.graph.schema import check_operator
 from netgrad.graph.ssa import get_ssa, get_undefined_blobs
 from netgrad.proto import caffe2_pb2
 
@@ -52,9 +53,10 @@ class StepGradient:
         self.gradient_of: dict[str, Any] = {**{name: given[name] for name in given if name not in known},
                                             **found.gradients}
         self.accumulated: list[str] = []
+        passed_on = {blob for blob in leaving if self.gradient_of.get(blob) in given.values()}
         self._add_up_in_place(ops, set(given.values()))
         self._write_given_names(ops, set(given.values()), leaving)
-        self._separate(ops, leaving, set(given.values()))
+        self._separate(ops, leaving, set(given.values()), passed_on)
         self._make_dense(ops, forward.external_input)
         self.net = Net("RecurrentBackwardStep")
         proto = self.net.Proto()
@@ -105,8 +107,8 @@ class StepGradient:
         for position, op in enumerate(ops):
             for result in list(op.output):
                 for name in given.intersection(op.input):
-                    if _is_numbered(result, name) and result not in kept and not any(
-                            name in later.input for later in ops[position + 1:]):
+                    if _is_numbered(result, name) and result not in kept and _may_overwrite(op, name, result) \
+                            and not any(name in later.input for later in ops[position + 1:]):
                         self._rename(ops, position, result, name)
 
     def _rename(self, ops: Sequence[Any], start: int, old: str, new: str) -> None:
@@ -115,15 +117,21 @@ class StepGradient:
             op.output[:] = [new if name == old else name for name in op.output]
         self.gradient_of = {blob: new if gradient == old else gradient for blob, gradient in self.gradient_of.items()}
 
-    def _separate(self, ops: list[Any], leaving: Sequence[str], given: set[str]) -> None:
-        """Copies gradients that leave the step for several places, or are given ones."""
+    def _separate(self, ops: list[Any], leaving: Sequence[str], given: set[str], passed_on: set[str]) -> None:
+        """Copies gradients that leave the step for several places, or are given ones.
+
+        Args:
+            passed_on: blobs whose gradient is a given one as it is; it is copied before something is added to it.
+        """
+        written = {name for op in ops for name in op.output}
         taken = set(given)
         names = {name for op in ops for name in (*op.input, *op.output)} | taken
         for blob in leaving:
             gradient = self.gradient_of.get(blob)
             if isinstance(gradient, str) and gradient in taken:
                 fresh = _fresh(f"{blob}_grad", names)
-                ops.append(_operator("Copy", [gradient], fresh, is_gradient=True))
+                copy = _operator("Copy", [gradient], fresh, is_gradient=True)
+                ops.insert(0 if blob in passed_on and gradient in written else len(ops), copy)
                 self.gradient_of[blob] = gradient = fresh
             if isinstance(gradient, str):
                 taken.add(gradient)
@@ -141,6 +149,14 @@ class StepGradient:
 
 def _position(ops: Sequence[Any], wanted: Any) -> int:
     return next(k for k, op in enumerate(ops) if op is wanted)
+
+
+def _may_overwrite(op: Any, name: str, result: str) -> bool:
+    """Whether an operator may write one of its outputs over an input."""
+    copy = caffe2_pb2.OperatorDef()
+    copy.CopyFrom(op)
+    copy.output[:] = [name if output == result else output for output in op.output]
+    return not check_operator(copy)
 
 
 def _is_numbered(name: str, base: str) -> bool:

@@ -138,7 +138,8 @@ class _Recurrence:
         effect = effect_of_all(self.step.op)
         incoming: list[_Link] = []
         outgoing: list[_Link] = []
-        for link in self.links:
+        # a blob that a step hands on as it was given has two links; that to where it comes from is before the other
+        for link in sorted(self.links, key=lambda link: (link.external in self.states, link.offset)):
             given = link.internal in effect.reads or link.internal not in effect.writes
             seen = any(link.internal == other.internal for other in incoming)
             (incoming if given and not seen else outgoing).append(link)
