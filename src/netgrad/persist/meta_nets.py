@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from netgrad.graph import scope
 from netgrad.graph.net import Net
-from netgrad.proto import caffe2_pb2, metanet_pb2
+from netgrad.proto import FormatError, caffe2_pb2, metanet_pb2, read_message, recognition
 
 if TYPE_CHECKING:
     from netgrad.persist.predictors import PredictorExportMeta
@@ -168,6 +168,8 @@ def serialize_protobuf_struct(protobuf_struct: Any) -> bytes:
 
 def deserialize_protobuf_struct(serialized_protobuf: bytes, struct_type: type) -> Any:
     """A message of that type; raises `FormatError` where the bytes are none."""
-    from netgrad.proto import read_message
-
-    return read_message(serialized_protobuf, struct_type)
+    message: Any = read_message(serialized_protobuf, struct_type)
+    if (broken := recognition.broken_text(message)) is not None:
+        raise FormatError(f"a {struct_type.__name__} has the name {broken[:80]!r}, which is no text; get a whole and "
+                          "unchanged copy")
+    return message

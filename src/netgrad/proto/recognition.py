@@ -105,6 +105,20 @@ def oddities(message: Message) -> set[str]:
     return found
 
 
+def broken_text(message: Message) -> bytes | None:
+    """A string of a parsed message, at any depth, that is not UTF-8; None where all are."""
+    waiting = [message]
+    while waiting:
+        for field, value in waiting.pop().ListFields():
+            if field.type in (FieldDescriptor.TYPE_MESSAGE, FieldDescriptor.TYPE_STRING):
+                for part in value if hasattr(value, "append") else [value]:
+                    if isinstance(part, Message):
+                        waiting.append(part)
+                    elif not isinstance(part, str):  # protobuf's C parser hands it out as the bytes it is
+                        return part
+    return None
+
+
 def rules_out(found: set[str]) -> bool:
     """Whether oddities are too many for a message of the type it was parsed as.
 

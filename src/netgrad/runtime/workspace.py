@@ -10,11 +10,11 @@ from typing import Any, ClassVar
 
 from netgrad.graph import scope
 from netgrad.graph.lazy_imports import TriggerLazyImport
-from netgrad.proto import caffe2_pb2
+from netgrad.proto import FormatError, caffe2_pb2, read_message
 from netgrad.runtime import backends, checks
 from netgrad.runtime.backends import Backend
 from netgrad.runtime.blobs import from_user, to_user
-from netgrad.runtime.errors import BlobNotFound, NetExists, NetNotFound
+from netgrad.runtime.errors import BlobNotFound, NetError, NetExists, NetNotFound
 from netgrad.runtime.executor import BoundNet
 from netgrad.runtime.handles import Blob
 from netgrad.runtime.lending import Joined, written
@@ -76,7 +76,10 @@ def definition_of(obj: Any, kind: type) -> Any:
     if isinstance(obj, kind):
         return obj
     if isinstance(obj, (bytes, bytearray)):
-        return kind.FromString(bytes(obj))  # type: ignore[attr-defined]
+        try:
+            return read_message(bytes(obj), kind)
+        except FormatError as error:
+            raise NetError(f"these bytes are no {kind.__name__}: {error}") from None
     if hasattr(obj, "Proto"):
         return obj.Proto()
     raise TypeError(f"expected a {kind.__name__} (or an object with Proto()), found {type(obj).__name__}")
