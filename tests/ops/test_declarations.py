@@ -32,7 +32,7 @@ ALONE = {type: d for type, d in SHOWN.items() if not d.example.before
 
 #: they run nets, call back into Python, read files, kill the process or fail on purpose; each has a test of its own
 NO_EXAMPLE_NEEDED = {
-    "AsyncIf", "Checkpoint", "Crash", "CreateDB", "CreateScope", "CreateTextFileReader", "DBExists", "Do", "Fail",
+    "AsyncIf", "Checkpoint", "CopyScope", "Crash", "CreateDB", "CreateScope", "CreateTextFileReader", "DBExists", "Do", "Fail",
     "Free", "GetAllBlobNames", "GetGPUMemoryUsage", "HasScope", "If", "Load", "LogFatal", "ONNXWhile", "Python",
     "PythonDLPack", "PythonDLPackGradient", "PythonGradient", "RecurrentNetwork", "RecurrentNetworkBlobFetcher",
     "RecurrentNetworkGradient", "Save", "Snapshot", "TensorProtosDBInput", "TextFileReaderRead",

@@ -31,6 +31,9 @@ _FLOWING, _MADE = "/_FLOWING_GRAD_", "/_MADE_GRAD_"
 
 Gradient = str | tuple[str, str]
 
+_HIGHER = ("it is itself the gradient of control flow, which is not differentiated again (what it reads of the "
+           "forward runs is gone by then); netgrad.tools.unroll writes the net without control flow, which is")
+
 
 class Nets:
     """The wire form of an emitted If or While, made when the values that its nets name have their final names."""
@@ -39,6 +42,11 @@ class Nets:
         self.head = head
         self.nets = nets
         self.tail = tail
+
+    def replace(self, values: Mapping[int, int]) -> None:
+        """The nets shall name other values."""
+        for _, _, meaning in self.nets:
+            meaning.update({name: values[value] for name, value in meaning.items() if value in values})
 
     def text(self, names: Sequence[str]) -> str:
         arguments = {}
@@ -202,7 +210,7 @@ def gradient_of_do(rule: RuleContext) -> None:
     """A Do that runs the derivative of the net in the workspace that the forward run left."""
     op = rule.op
     if op.is_gradient_op:
-        raise rule.fail("it is a gradient itself; there are no higher derivatives of control flow yet")
+        raise rule.fail(_HIGHER)
     net, bound = net_argument(op, "net"), bindings(op)
     inner_of = {outer: inner for inner, outer in bound.items()}
     given = {inner_of[name] + _GIVEN: value for name, value in _flowing(rule).items() if name in inner_of}
@@ -364,6 +372,8 @@ def gradient_of_if(rule: RuleContext) -> None:
 def gradient_of_while(rule: RuleContext) -> None:
     """A While that undoes the rounds, the last one first, for as long as the forward rounds have left workspaces."""
     op = rule.op
+    if op.is_gradient_op:
+        raise rule.fail(_HIGHER)
     body, condition = net_argument(op, "loop_net"), net_argument(op, "cond_net")
     flowing = _flowing(rule)
     stack = _stack_of(rule, body)

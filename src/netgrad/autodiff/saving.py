@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from netgrad.graph.control import nets_of
 from netgrad.proto import caffe2_pb2
 
 if TYPE_CHECKING:
@@ -66,6 +67,10 @@ def put_aside(walk: Walk, free: Names, lost: list[Lost], plan: Plan) -> dict[int
     if survivors:
         inputs = walk.emitted.inputs
         inputs[:] = [[survivors.get(v, v) for v in row] for row in inputs]
+        for rest in walk.emitted.rests:
+            if rest.__class__ is not str:  # nets that name values of this walk
+                rest.replace(survivors)
+    stacks = _stacks(forward.ops)
     for entry in lost:
         value = entry.value
         if value in survivors:
@@ -76,13 +81,29 @@ def put_aside(walk: Walk, free: Names, lost: list[Lost], plan: Plan) -> dict[int
         if forward.producer.get(value) == index:  # written twice by one operator: nothing could ever read this one
             plan.renames[index, forward.outs[index].index(value)] = name
         else:
-            copy = caffe2_pb2.OperatorDef(type="Copy", input=[original], output=[name])
+            is_stack = original in stacks
+            copy = caffe2_pb2.OperatorDef(type="CopyScope" if is_stack else "Copy", input=[original], output=[name])
+            if is_stack:  # who takes runs off it writes it, too: one blob
+                for written in walk.pinned:
+                    if names[written] == original:
+                        names[written] = name
             if forward.ops[index].HasField("device_option"):
                 copy.device_option.CopyFrom(forward.ops[index].device_option)
             plan.copies.setdefault(index, []).append(copy)
         names[value] = name
         plan.saved[name] = value
     return survivors
+
+
+def _stacks(ops: Iterable[Any]) -> set[str]:
+    """The blobs that are stacks of the workspaces of a Do, those that branches make included."""
+    found: set[str] = set()
+    for op in ops:
+        if op.type == "CreateScope":
+            found.update(op.output)
+        for _, net in nets_of(op):
+            found |= _stacks(net.op)
+    return found
 
 
 def _surviving_copies(walk: Walk) -> dict[int, int]:

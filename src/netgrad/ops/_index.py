@@ -131,6 +131,7 @@ INDEX: dict[str, str] = {
     "CopyOnDeviceLike": "copies",
     "CopyRowsToTensor": "selection",
     "CopyRowsToTensorGradient": "selection",
+    "CopyScope": "control",
     "Cos": "trigonometry",
     "CosGradient": "trigonometry",
     "Cosh": "trigonometry",

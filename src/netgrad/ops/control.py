@@ -136,6 +136,27 @@ class CreateScope(Operator):
         return ScopeStack()
 
 
+class CopyScope(Operator):
+    """A copy of a stack of workspaces: what takes runs off the one leaves them on the other.
+
+    Empty where there is no stack: a branch that was not taken made none. Backward passes that save put it before the
+    gradients of an earlier pass, which take the runs off.
+    """
+
+    inputs = [In("scope", "opaque")]
+    outputs = [Out("copy", "opaque")]
+    gradient = no_gradient
+    effects = {"state", "nets"}
+    internal = True
+    host = True
+
+    def kernel(xp: Any, *, op: Any) -> Any:
+        from netgrad.runtime.nested import ScopeStack
+
+        scope = op.workspace.values.get(op.inputs[0])
+        return ScopeStack() if scope is None else scope.copy()
+
+
 class HasScope(Operator):
     """Whether a stack of workspaces holds any."""
 

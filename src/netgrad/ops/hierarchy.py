@@ -55,9 +55,9 @@ class HSoftmax(Operator):
     """Y = -log of the probability of each sample's label; the second output keeps all scores for the gradient."""
 
     inputs = [In("X", "(N, D), float"), In("W", "(size of the hierarchy, D)"), In("b", "(size of the hierarchy,)"),
-              In("labels", "(N,) words, int32")]
+              In("labels", "(N,) words, int32", differentiable=False)]
     outputs = [Out("Y", "(N,)"),
-               Out("intermediate_output", "1-D: of each decision its scores and their softmax", differentiable=False)]
+               Out("intermediate_output", "1-D: of each decision its scores and their softmax")]
     arguments = [Str("hierarchy", "", "a serialized HierarchyProto: a path for each word")]
     example = Example(
         {"X": [[1.0]], "W": [[1.0], [0.0]], "b": [0.0, 0.0], "labels": [0]},
@@ -82,14 +82,15 @@ class HSoftmax(Operator):
 
     def gradient(op: Rule) -> None:
         values = [*map(op.I, range(4)), op.O(1), op.GO(0)]
-        kept = op.GO(1) if op.has_GO(1) else op.temp(op.output_name(1) + "_grad")
+        kept = op.GO(1) if op.has_GO(1) and not op.in_pass else op.temp(op.output_name(1) + "_grad")
         op.emit("HSoftmaxGradient", values, [op.GI(0), op.GI(1), op.GI(2), kept])
 
 
 class HSoftmaxGradient(Operator):
     """dX, dW, db from dY, and what they are made of: for each decision the slopes of scores and of probabilities."""
 
-    inputs = [In("X"), In("W"), In("b", shape_only=True), In("labels"), In("intermediate_output"), In("dY", "(N,)")]
+    inputs = [In("X"), In("W"), In("b", shape_only=True), In("labels", differentiable=False),
+              In("intermediate_output"), In("dY", "(N,)")]
     outputs = [Out("dX", "like X"), Out("dW", "like W"), Out("db", "like b"),
                Out("dintermediate_output", "like intermediate_output")]
     arguments = [Str("hierarchy", "")]
@@ -195,7 +196,7 @@ class _Count:
 class HuffmanTreeHierarchy(Operator):
     """A tree in which frequent labels have short paths. Huffman 1952."""
 
-    inputs = [In("labels", "any shape, int64")]
+    inputs = [In("labels", "any shape, int64", differentiable=False)]
     outputs = [Out("tree", "(1,): a serialized TreeProto", differentiable=False)]
     arguments = [Int("num_classes", -1, "labels lie below this")]
     host = True

@@ -66,6 +66,8 @@ class RecurrentNetworkGradient(Operator):
     internal = True
     effects = {"blobs", "nets"}
 
+    gradient = forbidden("gradients of recurrent networks are not differentiated again; netgrad.tools.unroll writes "
+                         "the net without control flow and recurrence, which is")
     def kernel(xp: Any, *, op: Any) -> Any:
         return op.inside.run()
 

@@ -27,6 +27,13 @@ class ScopeStack:
     def __init__(self) -> None:
         self.runs: list[dict[str, Any]] = []
 
+    def copy(self) -> ScopeStack:
+        """Another stack of the same runs; stacks inside are copied, tensors are not: nobody writes into them."""
+        made = ScopeStack()
+        made.runs = [{name: value.copy() if isinstance(value, ScopeStack) else value for name, value in run.items()}
+                     for run in self.runs]
+        return made
+
 
 @dataclass
 class Scope:
@@ -183,6 +190,12 @@ def _body(call: Call, known: Collection[str] | None) -> None:
         call.inside = Body(call, net)
 
 
+def _one_scope(call: Call, known: Collection[str] | None) -> None:
+    """A copy of a stack is read like the stack: what either's gradients need is kept."""
+    scopes = call.workspace.scopes
+    scopes[call.outputs[0]] = scopes.setdefault(call.inputs[0], Scope())
+
+
 def _recurrent(call: Call, known: Collection[str] | None) -> None:
     from netgrad.recurrent.execution import prepare
 
@@ -190,7 +203,7 @@ def _recurrent(call: Call, known: Collection[str] | None) -> None:
 
 
 _PREPARATIONS: dict[str, Callable[[Call, Collection[str] | None], None]] = {
-    "If": _here, "AsyncIf": _here, "While": _here, "Do": _inside, "ONNXWhile": _body,
+    "If": _here, "AsyncIf": _here, "While": _here, "Do": _inside, "CopyScope": _one_scope, "ONNXWhile": _body,
     "RecurrentNetwork": _recurrent, "RecurrentNetworkGradient": _recurrent,
 }
 TYPES = frozenset(_PREPARATIONS)
