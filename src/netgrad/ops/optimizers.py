@@ -493,10 +493,10 @@ def _root(xp: Any, x: Any) -> Any:
     return xp.astype(xp.sqrt(xp.astype(x, xp.float64)), x.dtype)
 
 
-def _adadelta(xp: Any, p: Any, h: Any, d: Any, g: Any, rate: Any, epsilon: float, decay: float) -> Rows:
+def _adadelta(xp: Any, p: Any, h: Any, d: Any, g: Any, rate: Any, epsilon: float, decay: float,
+              root: Callable[[Any], Any]) -> Rows:
     h = decay * h + (1 - decay) * g * g
-    # Steps do not shrink with the gradient, so that near the optimum the last bits decide where training ends up.
-    step = _root(xp, d + epsilon) / _root(xp, h + epsilon) * g
+    step = root(d + epsilon) / root(h + epsilon) * g
     return p + rate * step, h, decay * d + (1 - decay) * step * step
 
 
@@ -517,7 +517,7 @@ class Adadelta(Update):
     def kernel(xp: Any, param: Any, moment: Any, moment_delta: Any, grad: Any, lr: Any, *, epsilon: float,
                decay: float) -> Any:
         same_shape(param=param, moment=moment, moment_delta=moment_delta, grad=grad)
-        return _adadelta(xp, param, moment, moment_delta, grad, number(xp, lr, param), epsilon, decay)
+        return _adadelta(xp, param, moment, moment_delta, grad, number(xp, lr, param), epsilon, decay, xp.sqrt)
 
 
 class SparseAdadelta(Update):
@@ -539,8 +539,12 @@ class SparseAdadelta(Update):
                epsilon: float, decay: float) -> Any:
         same_shape(param=param, moment=moment, moment_delta=moment_delta)
         rate = number(xp, lr, param)
-        return tuple(update_rows(xp, indices, [param, moment, moment_delta], [grad],
-                                 lambda p, h, d, g: _adadelta(xp, p, h, d, g, rate, epsilon, decay))[0])
+
+        def step(p: Any, h: Any, d: Any, g: Any) -> Rows:
+            # Steps do not shrink with the gradient: near the optimum, the last bits decide where training ends up.
+            return _adadelta(xp, p, h, d, g, rate, epsilon, decay, lambda x: _root(xp, x))
+
+        return tuple(update_rows(xp, indices, [param, moment, moment_delta], [grad], step)[0])
 
 
 FTRL = [Float("alpha", 0.005), Float("beta", 1.0), Float("lambda1", 0.001), Float("lambda2", 0.001)]
