@@ -248,3 +248,35 @@ def test_damaged_files_are_loaded_whole_or_refused(ws, tmp_path, kind, data):
         assert "Load" in str(error) and workspace.Blobs() == []
     else:
         assert all(workspace.FetchBlob(name).size == 300 for name in "xyz")
+
+
+@every_kind
+def test_a_full_disk_leaves_what_was_there(ws, tmp_path, kind):
+    resource = pytest.importorskip("resource")
+    path = str(tmp_path / "db")
+    workspace.FeedBlob("x", np.arange(10, dtype=np.int32))
+    run("Save", ["x"], [], db=path, db_type=kind)
+    workspace.FeedBlob("x", np.zeros(1 << 21, np.float64))
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, before[1]))  # as full as makes no difference
+    try:
+        with pytest.raises(NetError, match="db"):
+            run("Save", ["x"], [], db=path, db_type=kind)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert os.listdir(tmp_path) == ["db"]
+    run("Load", [], ["x"], db=path, db_type=kind)
+    assert workspace.FetchBlob("x").tolist() == list(range(10))
+
+
+def test_tensors_of_a_gpu_are_loaded_where_there_is_none(ws, tmp_path):
+    tensor = tensor_of(np.arange(3, dtype=np.float32), "x")
+    tensor.device_detail.device_type = caffe2_pb2.CUDA
+    record = caffe2_pb2.BlobProto(name="x", type="Tensor", tensor=tensor).SerializeToString()
+    with create_db("minidb", str(tmp_path / "db"), Mode.new) as database:
+        database.put("x#%0", record)
+    for keep_device in (0, 1):
+        run("Load", [], ["x"], db=str(tmp_path / "db"), keep_device=keep_device)
+        assert workspace.FetchBlob("x").tolist() == [0, 1, 2]
+    workspace.DeserializeBlob("y", record)
+    assert workspace.FetchBlob("y").tolist() == [0, 1, 2]
