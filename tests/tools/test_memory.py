@@ -23,7 +23,7 @@ from netgrad.proto import caffe2_pb2
 from netgrad.runtime.errors import NetError
 from netgrad.runtime.planning.liveness import Liveness
 from netgrad.runtime.workspace import Workspace
-from netgrad.tools.memory import names, sharing
+from netgrad.tools.memory import names, recompute, sharing
 
 pytestmark = pytest.mark.filterwarnings("ignore::netgrad.graph.schema.SchemaWarning")
 
@@ -290,3 +290,67 @@ def test_errors_say_what_to_do():
         memonger.optimize_inference_for_dag(frozen, ["a"])
     with pytest.raises(NetError, match="no assignment algorithm"):
         memonger.compute_assignments({}, [], "greedy")
+
+
+def training_chain(n=8, random_layer=False):
+    model = model_helper.ModelHelper()
+    x = "data"
+    for k in range(n):
+        x = brew.relu(model, brew.fc(model, x, f"fc{k}", dim_in=4, dim_out=4), f"fc{k}")
+        if random_layer:
+            x = brew.dropout(model, x, f"d{k}", is_test=False)
+    model.AddGradientOperators([model.net.AveragedLoss(x, "loss")])
+    return model
+
+
+def peak(net, sizes):
+    lives = Liveness(net.op)
+    freed = {v for p, op in enumerate(net.op) if op.type == "Free" for v in lives.writes[p]}
+    return max(lives.bytes_at({v: 0 if v in freed else sizes.get(v.blob.split("_recomputed")[0], 0)
+                               for v in lives.values}))
+
+
+def test_what_is_computed_anew_gives_the_same_gradients_and_takes_less_memory():
+    model = training_chain()
+    net = model.net.Proto()
+    grads = [str(g) for g in model.param_to_grad.values()]
+    blobs = [f"fc{k}" for k in range(8) if k % 3]
+    again = recompute.recompute(net, blobs)
+    assert sum(op.type in ("FC", "Relu") for op in again.op) == 16 + 2 * len(blobs)
+    workspace.ResetWorkspace()
+    workspace.RunNetOnce(model.param_init_net)
+    workspace.FeedBlob("data", np.ones((3, 4), np.float32))
+    params = {p: workspace.FetchBlob(p) for p in model.params}
+    feeds = {**params, "data": workspace.FetchBlob("data")}
+    before, released = run(net, feeds), [memonger.release_blobs_when_used(n, grads) for n in (net, again)]
+    for changed in (again, *released):
+        assert_same(before, run(changed, feeds), [*grads, "loss"], "recompute")
+    sizes = {f"fc{k}": 100 for k in range(8)} | {f"fc{k}_grad": 100 for k in range(8)}
+    assert peak(released[1], sizes) < peak(released[0], sizes) * 0.7
+
+
+@settings(max_examples=25, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@given(st.randoms(use_true_random=False))
+def test_any_net_computed_anew_gives_the_same_or_is_refused(r):
+    net, feeds = flat(r)
+    made = sorted({name for op in net.op if not op.is_gradient_op for name in op.output})
+    try:
+        again = recompute.recompute(net, r.sample(made, r.randint(0, len(made))))
+    except recompute.CannotRecompute:
+        return
+    assert_same(run(net, feeds), run(again, feeds), written(net), "recompute")
+
+
+def test_what_cannot_be_computed_anew_is_refused():
+    net = training_chain(2, random_layer=True).net.Proto()
+    with pytest.raises(NetError, match=r"Dropout, which makes 'd0', has effects \(random\)"):
+        recompute.recompute(net, ["d0"])
+    with pytest.raises(NetError, match="no blob 'nothing'"):
+        recompute.recompute(net, ["nothing"])
+    reused = core.Net("reused")
+    reused.Sigmoid("x", "a")
+    reused.Sqr("a", "b")
+    reused.Copy("y", "x")
+    reused.AddGradientOperators(["b"])
+    with pytest.raises(NetError, match="operator 0, Sigmoid, which makes 'a', reads 'x', which is overwritten"):
+        recompute.recompute(reused.Proto(), ["a"])

@@ -40,4 +40,8 @@ facade(__name__, {
         set_per_op_engine_pref=SetPerOpEnginePref""",
     "netgrad.runtime.housekeeping": "global_init=GlobalInit",
     "netgrad.graph.registry": "nearby_opnames=close_names",
+    "netgrad.tools.nomnigraph.nodes": "Annotation Edge NeuralNetData NeuralNetOperator NodeRef=Node",
+    "netgrad.tools.nomnigraph.graph": "Graph NNGraph NNSubgraph",
+    "netgrad.tools.nomnigraph.matching": "NNMatchGraph matchSubgraph",
+    "netgrad.tools.nomnigraph.module": "NNModule replaceAllUsesWith replaceAsConsumer replaceProducer",
 })

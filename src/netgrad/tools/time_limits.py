@@ -55,8 +55,10 @@ class WatcherThread(threading.Thread):
 
 
 def _print_stacks() -> None:
-    with contextlib.suppress(Exception):  # a standard error without a file, as in notebooks
-        faulthandler.dump_traceback(sys.stderr if hasattr(sys.stderr, "fileno") else sys.__stderr__)
+    for file in (sys.stderr, sys.__stderr__):
+        with contextlib.suppress(Exception):  # a standard error without a file, as in notebooks
+            faulthandler.dump_traceback(file)  # type: ignore[arg-type]
+            return
 
 
 @contextlib.contextmanager
