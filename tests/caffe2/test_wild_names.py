@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from caffe2.python import brew, cnn, core, model_helper, optimizer, workspace
+from caffe2.python import brew, cnn, core, data_parallel_model, model_helper, optimizer, workspace
 from netgrad.graph import registry
 from netgrad.graph.schema import known_argument
 
@@ -154,10 +154,9 @@ KEYWORDS = {
 
 #: beginning of a name -> the part that it belongs to
 LATER = {
-    "caffe2.python.onnx": "ONNX", "caffe2.python.predictor.": "predictors", "caffe2.python.visualize": "plots",
-    "caffe2.python.data_parallel_model": "several devices", "caffe2.python.hypothesis_test_util": "test utilities",
-    "caffe2.python.experiment_util": "experiment utilities", "caffe2.python.timeout_guard": "experiment utilities",
-    "caffe2.python.memonger": "memory tools", "caffe2.python.models": "the model zoo",
+    "caffe2.python.onnx": "ONNX", "caffe2.python.predictor.": "predictors",
+    "caffe2.python.hypothesis_test_util": "test utilities",
+    "caffe2.python.experiment_util": "experiment utilities", "caffe2.python.models": "the model zoo",
     "caffe2.python.core.C.Mode": "databases", "caffe2.python.core.C.create_db": "databases",
     "caffe2.python.brew.image_input": "readers", "caffe2.python.optimizer.build_multi_precision_sgd": "optimizers",
     "caffe2.python.workspace.Predictor": "predictors",
@@ -165,7 +164,7 @@ LATER = {
     "RedisStoreHandlerCreate": "stores", "ImageInput": "readers", "VideoInput": "readers",
     "TensorProtosDBInput": "readers",
     "CreateDB": "databases", "Checkpoint": "files", "Load": "files", "FileStoreHandlerCreate": "stores",
-    "NCCLAllreduce": "several devices", "Allreduce": "several devices", "Parallelize": "several devices",
+    "NCCLAllreduce": "several devices", "Allreduce": "several devices",
     "Int8": "quantized operators", "brew.image_input": "readers",
     "optimizer.build_multi_precision_sgd": "optimizers",
 }
@@ -211,7 +210,7 @@ def test_operators_run(name: str) -> None:
 
 
 #: where a function that is named without its module is found
-OWNERS = (workspace, core, model_helper, cnn)
+OWNERS = (workspace, core, model_helper, cnn, data_parallel_model)
 
 
 @pytest.mark.parametrize("call", params(KEYWORDS))
