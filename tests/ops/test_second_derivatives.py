@@ -52,6 +52,17 @@ def test_convolution_without_bias() -> None:
                    {"X": numbers(1, 2, 3, 2), "W": numbers(2, 2, 2, 2, seed=1), "dY": numbers(1, 2, 2, 1, seed=2)})
 
 
+@pytest.mark.parametrize("op", [
+    operator("SoftmaxGradient", ["Y", "dY"], ["dX"], axis=0), operator("SoftmaxGradient", ["Y", "dY"], ["dX"], axis=2),
+    operator("DivGradient", ["Y", "dY", "dZ"], ["dX", "dW"]),
+    *(operator("SigmoidCrossEntropyWithLogitsGradient", ["row", "Y", "dY"], ["dX"], **{form: 1})
+      for form in ("log_D_trick", "unjoined_lr_loss"))], ids=lambda op: f"{op.type}-{len(op.arg)}")
+def test_forms_without_a_rule_go_through_the_kernel(op: Any) -> None:
+    feeds = {"Y": numbers(2, 3, 2), "dY": numbers(2, 3, 2, seed=1), "dZ": numbers(2, 3, 2, seed=2),
+             "row": numbers(2, 3, seed=3)}
+    check_gradient(op, {name: feeds[name] for name in op.input}, order=2)
+
+
 def classifier(loss: list[Any]) -> list[Any]:
     return [operator("FC", ["x", "w", "b"], ["h"]), operator("Tanh", ["h"], ["t"]),
             operator("FC", ["t", "v", "c"], ["o"]), *loss, operator("AveragedLoss", ["e"], ["loss"])]

@@ -54,7 +54,8 @@ def why_none(type: str) -> str:
     """Why an operator type has no rule, and what to do."""
     cure = f"register one with @core.GradientRegistry.RegisterGradient({type!r}) or @netgrad.operator(gradient_of=...)"
     if registry.find(type) is not None:
-        return f"the operator {type} has no gradient rule; stop the gradient before it (StopGradient) or {cure}"
+        return (f"the operator {type} has no gradient rule; stop the gradient before it (StopGradient) or {cure}; one "
+                "of your own may have gradient=netgrad.through_kernel")
     near = registry.close_names(type)
     meant = f" (did you mean {', '.join(near)}?)" if near else ""
     return f"the operator {type} is not known{meant}; declare it, or {cure}"
