@@ -77,9 +77,9 @@ def apply(draft: Draft) -> None:
         own = Step(step.binding, step.backend, draft.workspace)
         gradient = step.binding.type.endswith("Gradient")
         shared = kept.setdefault(step.inputs[0], Kept()) if _read_again(draft, position) or gradient else Kept()
-        own.kernel = ChannelsLast(own.kernel, _IMAGES[step.binding.type], channels_last, shared,  # type: ignore[assignment]
-                                  gradient or not _read_again(draft, position))
-        own.host_call = own.kernel
+        wrapped: Any = ChannelsLast(own.kernel, _IMAGES[step.binding.type], channels_last, shared,
+                                    gradient or not _read_again(draft, position))
+        own.kernel = own.host_call = wrapped
         draft.entries[position] = own
         touched.append(position)
     if touched:

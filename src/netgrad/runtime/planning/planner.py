@@ -53,6 +53,7 @@ PASSES = (
     Pass("layout", "images lie with their channels side by side within convolution nets", 1e-5),
     Pass("updates", "updates of parameters write in place, those of a kind all at once", 1e-6),
     Pass("deferred", "gradients that the net does not read are computed when fetched, or within the update", 1e-5),
+    Pass("chains", "chains of tiny elementwise operators run as one function on NumPy", 1e-6),
 )
 NAMES = tuple(p.name for p in PASSES)
 _chosen: frozenset[str] | None = None
