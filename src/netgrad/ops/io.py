@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 import threading
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,7 @@ _DATABASE = [
 
 
 def _distinct(names: Sequence[str], what: str) -> None:
-    twice = sorted({name for name in names if names.count(name) > 1})
+    twice = sorted(name for name, count in Counter(names).items() if count > 1)
     if twice:
         raise ValueError(f"{what}: {', '.join(map(repr, twice))} {'is' if len(twice) == 1 else 'are'} there twice")
 

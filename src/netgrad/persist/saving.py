@@ -79,14 +79,12 @@ class Loading:
     others: dict[str, Any] = field(default_factory=dict)
     #: name -> which database it came from
     origin: dict[str, int] = field(default_factory=dict)
+    #: names of which all is there
+    whole: set[str] = field(default_factory=set)
 
     @property
     def complete(self) -> bool:
-        return self.wanted is not None and self._found >= len(self.wanted)
-
-    @property
-    def _found(self) -> int:
-        return len(self.others) + sum(assembly.complete for assembly in self.tensors.values())
+        return self.wanted is not None and len(self.whole) >= len(self.wanted)
 
     def name_of(self, key: bytes) -> str:
         """The name that the blob of a record has."""
@@ -116,12 +114,15 @@ class Loading:
             from netgrad.persist import opaque
 
             self.others[name] = opaque.decode(record.type, record.parts)
+            self.whole.add(name)
             return
         segment = blobs.segment_of(record)
         if name in self.tensors:
             self.tensors[name].add(segment)
         else:
             self.tensors[name] = Assembly(segment)
+        if self.tensors[name].complete:
+            self.whole.add(name)
 
     def values(self, workspace: Workspace, device: caffe2_pb2.DeviceOption, keep_device: bool) -> dict[str, Any]:
         """What was read, as blobs, by their names in the workspace; raises `StorageError` where a part is missing."""
@@ -179,10 +180,10 @@ def _bind(values: MutableMapping[str, Any], found: Mapping[str, Any]) -> None:
 
 def _read_on(loading: Loading, database: Database, number: int, cursor: Cursor, begin: Any) -> None:
     """Reads what is wanted from where a reader stands; where not all of it is there, from the beginning."""
-    before = dict(loading.tensors), dict(loading.others), dict(loading.origin)
+    before = dict(loading.tensors), dict(loading.others), dict(loading.origin), set(loading.whole)
     loading.read(database, number, cursor)
     if not loading.complete:
-        loading.tensors, loading.others, loading.origin = before
+        loading.tensors, loading.others, loading.origin, loading.whole = before
         begin()
         loading.read(database, number, cursor)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -87,7 +87,7 @@ def encoded(array: np.ndarray, name: str = "", begin: int = 0, end: int | None =
     field = _FIELDS.get(dtype, _INT32S)
     data: list[wire.Buffer] = []
     if dtype == "string":
-        data = [wire.bytes_field(field, item) for item in values]
+        data = [caffe2_pb2.TensorProto(string_data=values.tolist()).SerializeToString()]
     elif values.size:
         numbers = _numbers(values)
         data = [wire.varint(field << 3 | wire.BYTES), wire.varint(len(numbers)), numbers]
@@ -124,6 +124,8 @@ def decode(data: wire.Buffer) -> Segment:
     number, form, name, device, segment = 0, 0, b"", None, None
     found: list[tuple[int, int, wire.Buffer | int]] = []
     for field, kind, value in wire.fields(data):
+        if field == _STRINGS:
+            return _decode_strings(data)
         if field in _VALUE_FIELDS:
             found.append((field, kind, value))
         elif field == _DIMS:
@@ -143,23 +145,45 @@ def decode(data: wire.Buffer) -> Segment:
         elif field == _EXTERNAL:
             raise FormatError("its values are in another file; load it where that is")
     text = name.decode("utf-8", "replace")
+    return _segment(text, number, dims, segment, device, lambda dtype: _values(dtype, form, found, text))
+
+
+def _decode_strings(data: wire.Buffer) -> Segment:
+    """The same where there are strings, of which there may be many: by protobuf, which is quick with them."""
+    message = _message(caffe2_pb2.TensorProto, data)
+    name = message.name if isinstance(message.name, str) else repr(message.name)
+    if message.data_type != caffe2_pb2.TensorProto.STRING or any(
+            len(getattr(message, field)) for field in ("float_data", "int32_data", "byte_data", "double_data",
+                                                       "int64_data", "raw_data")):
+        raise FormatError(f"tensor {name!r} has strings and other values, or a dtype for others")
+    if len(message.dims) > MOST_DIMENSIONS:
+        raise FormatError(f"a tensor has more than {MOST_DIMENSIONS} dimensions")
+    strings = np.empty(len(message.string_data), object)
+    strings[:] = list(message.string_data)
+    return _segment(name, message.data_type, list(message.dims), message.segment if message.HasField("segment") else
+                    None, message.device_detail if message.HasField("device_detail") else None, lambda dtype: strings)
+
+
+def _segment(name: str, number: int, dims: list[int], segment: caffe2_pb2.TensorProto.Segment | None,
+             device: caffe2_pb2.DeviceOption | None, values_of: Callable[[str], np.ndarray]) -> Segment:
+    """A segment, if what is said of it goes together."""
     shape = tuple(dims)
     if any(n < 0 for n in shape):
-        raise FormatError(f"tensor {text!r} has shape {shape}; no dimension may be negative")
+        raise FormatError(f"tensor {name!r} has shape {shape}; no dimension may be negative")
     try:
         dtype = dtypes.name_of(number)
     except BackendError as error:
-        raise FormatError(f"tensor {text!r}: {error}") from None
+        raise FormatError(f"tensor {name!r}: {error}") from None
     size = math.prod(shape)
     begin, end = (0, size) if segment is None else (segment.begin, segment.end)
     if not 0 <= begin <= end <= size:
-        raise FormatError(f"tensor {text!r} has {size} values, shape {shape}; its record says that it holds those from "
+        raise FormatError(f"tensor {name!r} has {size} values, shape {shape}; its record says that it holds those from "
                           f"{begin} to {end}")
-    values = _values(dtype, form, found, text)
+    values = values_of(dtype)
     if len(values) != end - begin:
         where = "" if segment is None else f", {end - begin} of its values here"
-        raise FormatError(f"tensor {text!r} says it has shape {shape}{where}, but holds {len(values)} values")
-    return Segment(text, dtype, shape, begin, end, values, device)
+        raise FormatError(f"tensor {name!r} says it has shape {shape}{where}, but holds {len(values)} values")
+    return Segment(name, dtype, shape, begin, end, values, device)
 
 
 def _expect(value: wire.Buffer | int, what: str) -> wire.Buffer:
@@ -176,17 +200,15 @@ def _message(cls: type[_Message], data: wire.Buffer) -> _Message:
     return message
 
 
-def _values(dtype: str, form: int, found: Iterable[tuple[int, int, wire.Buffer | int]], name: str) -> np.ndarray:
+def _values(dtype: str, form: int, found: Sequence[tuple[int, int, wire.Buffer | int]], name: str) -> np.ndarray:
     """The values in the fields that were found: all have to be in the one that the dtype has them in."""
-    found = [entry for entry in found if isinstance(entry[2], int) or len(entry[2]) or entry[0] == _STRINGS]
+    found = [entry for entry in found if isinstance(entry[2], int) or len(entry[2])]
     used = {field for field, _, _ in found}
     field = used.pop() if used else _FIELDS.get(dtype, _INT32S)
     if used:
         raise FormatError(f"tensor {name!r} has values in several fields")
-    if dtype == "string" and field == _STRINGS:
-        strings = np.empty(len(found), object)  # type: ignore[arg-type]
-        strings[:] = [bytes(_expect(value, "strings")) for _, _, value in found]
-        return strings
+    if dtype == "string" and not found:
+        return np.empty(0, object)
     if field == _RAW or (field == _BYTES and dtype in _AS_BYTES):
         if dtype == "string":
             raise FormatError(f"tensor {name!r} has strings as plain bytes, which do not say where one ends")

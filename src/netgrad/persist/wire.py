@@ -16,11 +16,15 @@ Buffer = bytes | memoryview
 #: how many numbers, or bytes of them, are worked on at once
 _BLOCK = 1 << 17
 
+_SMALL = [bytes([number]) for number in range(0x80)]
+
 _LONG = "a number has more than ten bytes"
 
 
 def varint(value: int) -> bytes:
     """A number in wire form; a negative one takes ten bytes."""
+    if 0 <= value < 0x80:
+        return _SMALL[value]
     value &= (1 << 64) - 1
     out = bytearray()
     while value > 0x7F:
