@@ -5,7 +5,9 @@ Every function gets a model with the features below and returns nothing; losses,
 
 import numpy as np
 
-from caffe2.python import core, schema
+from caffe2.python import core, optimizer, schema
+from caffe2.python.helpers.arg_scope import arg_scope
+from caffe2.python.layers.sparse_lookup import get_sparse_lookup_predictor_version
 from caffe2.python.layers.tags import Tags
 from caffe2.python.modeling.parameter_sharing import ParameterSharing
 
@@ -87,6 +89,17 @@ def lookups(model):
     weights = model.PositionWeighted(f.clicks)
     weighted = schema.Map(f.clicks.items, weights.position_weights, lengths_blob=f.clicks.lengths)
     model.SparseLookup(weighted, [8], "PositionWeighted", name="positions")
+
+
+def half(model):
+    """Tables that are trained in half precision, by the engine of their optimizer."""
+    f = model.input_feature_schema
+    by = optimizer.AdagradOptimizer(alpha=0.1, engine="SIMD_Q_FP16")
+    for reducer in ("Sum", "Mean", "Sqrt"):
+        model.SparseLookup(f.clicks, [8], reducer, weight_optim=by)
+    for reducer in ("Sum", "Mean", "PositionWeighted", "RecencyWeighted"):
+        model.SparseLookup(f.scored, [8], reducer, weight_optim=by,
+                           weight_init=("UniformFill", {"min": 0.0, "max": 1.0}))
 
 
 def sparse(model):
@@ -226,8 +239,8 @@ def shared(model):
     model.add_output_schema("logit", logit)
 
 
-MODELS = (dense, convolution, random_features, lookups, sparse, records, functional, huber, losses, ranking, weights,
-          sampled, shared)
+MODELS = (dense, convolution, random_features, lookups, half, sparse, records, functional, huber, losses, ranking,
+          weights, sampled, shared)
 
 
 def build(make, layer_model_helper, optimizer):
@@ -247,5 +260,11 @@ def nets(model, layer_model_instantiator):
     generate = (layer_model_instantiator.generate_training_nets if trains
                 else layer_model_instantiator.generate_training_nets_forward_only)
     init, train = generate(model)
-    return {"init": init, "train": train, "eval": layer_model_instantiator.generate_eval_net(model),
+    made = {"init": init, "train": train, "eval": layer_model_instantiator.generate_eval_net(model),
             "predict": layer_model_instantiator.generate_predict_net(model)}
+    if model.name == "lookups":
+        # Caffe2 forgets the scales for some reducers of "uint8rowwise"
+        for version in ("fp16", "fused_uint8rowwise", "fused_uint4rowwise"):
+            with arg_scope([get_sparse_lookup_predictor_version], version=version, min_blob_size_4bits=100):
+                made["predict_" + version] = layer_model_instantiator.generate_predict_net(model)
+    return made

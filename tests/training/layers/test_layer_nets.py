@@ -27,9 +27,12 @@ def made(request, layer_models):
         return request.param, layer_models.nets(model, layer_model_instantiator)
 
 
-@pytest.mark.parametrize("kind", ["init", "train", "eval", "predict"])
+@pytest.mark.parametrize("kind", sorted({path.name.split(".")[1] for path in FOLDER.iterdir()}))
 def test_layers_write_the_nets_of_caffe2(made, kind):
     name, nets = made
+    assert (kind in nets) == (FOLDER / f"{name}.{kind}.pbtxt").exists()
+    if kind not in nets:
+        return
     expected = text_format.Parse((FOLDER / f"{name}.{kind}.pbtxt").read_text(), caffe2_pb2.NetDef())
     found = caffe2_pb2.NetDef()
     found.CopyFrom(nets[kind].Proto())

@@ -111,6 +111,27 @@ def test_a_quantized_table_predicts_nearly_the_same(backend, version, quantize, 
     np.testing.assert_allclose(workspace.FetchBlob(str(output())), exact, atol=tolerance)
 
 
+@pytest.mark.parametrize(("reducer", "scored"), [
+    ("Sum", False), ("Mean", False), ("Sqrt", False), ("None", False), ("Max", False), ("Sum", True), ("Mean", True),
+    ("WeightedSum", True), ("PositionWeighted", True), ("None", True)])
+def test_a_table_with_scales_beside_it_predicts_nearly_the_same(backend, reducer, scored):
+    model = make()
+    record = model.input_feature_schema.scored if scored else model.input_feature_schema.ids
+    output = model.SparseLookup(record, [SIZE], reducer)
+    if reducer in NEED_IDS:
+        workspace.FeedBlob("ids:lengths", LENGTHS[LENGTHS > 0])
+    run(model, "predict")
+    exact = workspace.FetchBlob(str(output()))
+    with arg_scope([get_sparse_lookup_predictor_version], version="uint8rowwise"):
+        net = layer_model_instantiator.generate_predict_net(model)
+    workspace.RunOperatorOnce(core.CreateOperator(
+        "FloatToRowwiseQuantized8Bits", ["sparse_lookup/w"], ["bytes", "scales"]))
+    for source, target in (("bytes", "w"), ("scales", "scale_bias")):
+        workspace.RunOperatorOnce(core.CreateOperator("Copy", [source], [f"sparse_lookup/{target}"]))
+    workspace.RunNetOnce(net)
+    np.testing.assert_allclose(workspace.FetchBlob(str(output())), exact, atol=1e-2)
+
+
 def test_small_tables_are_not_quantized_to_four_bits():
     assert get_sparse_lookup_predictor_version("fp16") == "fp16"
     options = {"blob_size": 100, "min_blob_size_4bits": 50, "embedding_dim": 8}
