@@ -23,8 +23,8 @@ LiveRange = namedtuple("LiveRange", ["defined", "used", "size"])
 Range: TypeAlias = tuple[str, LiveRange]
 Assignment: TypeAlias = list[Range]
 
-#: how many unfinished assignments are pursued at a time; where more compete, the best are kept
-_WIDTH = 512
+#: how many unfinished assignments are pursued at a time, at most and at least; where more compete, the best are kept
+_WIDTHS = (512, 4)
 
 
 class AssignmentAlgorithm(enum.Enum):
@@ -118,11 +118,14 @@ def compute_assignments_greedy(ranges_sorted: Sequence[Range],
 
 def compute_assignments_dp(ranges_sorted: Sequence[Range], init_assignment: list[Assignment] | None,
                            counter: Any = None) -> list[Assignment]:
-    """The assignments of least memory.
+    """The assignments of least memory; of a large net, for which that would take too long, good ones.
 
     Ranges are placed in the order in which they begin. Of what was placed so far only this matters for the rest: the
     sizes of the assignments, and until when each is in use if that is after the next range begins. Of all ways to
-    arrive at the same of these any one will do. Where more than some hundred states compete, the best go on.
+    arrive at the same of these any one will do. And of the assignments that are free only two are worth a try, besides
+    a new one: the smallest that is large enough, since a larger one may serve later in its stead, and the largest that
+    has to grow, since a smaller one, left free, can grow later for what is saved now. Where too many states compete,
+    the best go on.
 
     Args:
         ranges_sorted: with numbers throughout (see `get_updated_ranges`).
@@ -132,6 +135,8 @@ def compute_assignments_dp(ranges_sorted: Sequence[Range], init_assignment: list
     start = [list(assignment) for assignment in init_assignment or ()]
     placed = {blob for assignment in start for blob, _ in assignment}
     ranges = sorted((item for item in ranges_sorted if item[0] not in placed), key=lambda item: item[1].defined)
+    most, least = _WIDTHS
+    width = max(least, min(most, 2_000_000 // (len(ranges) ** 2 + 1)))
     # a slot: (size, in use until); a state: its slots, and who joined which slot, as a chain (slot, before)
     slots = tuple((_size(assignment), assignment[-1][1].used) for assignment in start)
     states: list[tuple[tuple[tuple[int, int], ...], Any]] = [(slots, None)]
@@ -139,15 +144,18 @@ def compute_assignments_dp(ranges_sorted: Sequence[Range], init_assignment: list
         size = r.size or 0
         best: dict[tuple[tuple[int, int], ...], tuple[tuple[tuple[int, int], ...], Any]] = {}
         for slots, chain in states:
-            tried = set()
-            for k, (slot_size, until) in enumerate(slots):
-                if r.defined > until and slot_size not in tried:  # free slots of one size are alike
-                    tried.add(slot_size)
-                    new = (*slots[:k], (max(slot_size, size), r.used), *slots[k + 1:])
+            free = [(slot_size, k) for k, (slot_size, until) in enumerate(slots) if r.defined > until]
+            fits = min((slot for slot in free if slot[0] >= size), default=None)
+            grows = max((slot for slot in free if slot[0] < size), default=None)
+            for slot in (fits, grows):
+                if slot is not None:
+                    k = slot[1]
+                    new = (*slots[:k], (max(slot[0], size), r.used), *slots[k + 1:])
                     best.setdefault(_essence(new, r.defined), (new, (k, chain)))
-            new = (*slots, (size, r.used))
-            best.setdefault(_essence(new, r.defined), (new, (len(slots), chain)))
-        states = sorted(best.values(), key=_cost)[:_WIDTH]
+            if fits is None or fits[0] > size:
+                new = (*slots, (size, r.used))
+                best.setdefault(_essence(new, r.defined), (new, (len(slots), chain)))
+        states = sorted(best.values(), key=_cost)[:width]
     slots, chain = min(states, key=_cost)
     choices = []
     while chain is not None:
@@ -156,7 +164,8 @@ def compute_assignments_dp(ranges_sorted: Sequence[Range], init_assignment: list
     result = start + [[] for _ in range(len(slots) - len(start))]
     for item, k in zip(ranges, reversed(choices)):
         result[k].append(item)
-    return result
+    greedy = compute_assignments_greedy(ranges_sorted, [list(assignment) for assignment in init_assignment or ()])
+    return min(result, greedy, key=get_memory_usage)
 
 
 def _essence(slots: tuple[tuple[int, int], ...], now: int) -> tuple[tuple[int, int], ...]:
