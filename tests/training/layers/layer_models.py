@@ -5,10 +5,11 @@ Every function gets a model with the features below and returns nothing; losses,
 
 import numpy as np
 
-from caffe2.python import core, optimizer, schema
+from caffe2.python import core, optimizer, regularizer, schema
 from caffe2.python.helpers.arg_scope import arg_scope
 from caffe2.python.layers.sparse_lookup import get_sparse_lookup_predictor_version
 from caffe2.python.layers.tags import Tags
+from caffe2.python.modeling import compute_norm_for_blobs, gradient_clipping
 from caffe2.python.modeling.parameter_sharing import ParameterSharing
 
 ids = schema.Scalar(np.int64, metadata=schema.Metadata(categorical_limit=50, expected_value=3.0))
@@ -224,6 +225,21 @@ def sampled(model):
     model.add_loss(model.BatchSoftmaxLoss(schema.Struct(("label", e["class"]), ("prediction", scores))).loss)
 
 
+def regularized(model):
+    """Regularizers of both kinds, and modifiers of nets before and after the updates."""
+    f, e = model.input_feature_schema, model.trainer_extra_schema
+    hidden = model.FC(f.dense, 4, weight_reg=regularizer.L1Norm(0.1), bias_reg=regularizer.L2Norm(0.2))
+    rows = model.SparseLookup(f.clicks, [4], "Mean", regularizer=regularizer.MaxNorm(1.5))
+    logit = model.FC(model.Concat(schema.Struct(("h", hidden), ("rows", rows))), 1,
+                     weight_reg=regularizer.ElasticNet(0.1, 0.2))
+    model.add_loss(model.BatchLRLoss(schema.Struct(("label", e.label), ("logit", logit))))
+    model.add_post_grad_net_modifiers(gradient_clipping.GradientClipping(
+        grad_clip_method="by_norm", clip_norm_type="l2_norm", clip_threshold=0.1))
+    model.add_final_net_modifiers(compute_norm_for_blobs.ComputeNormForBlobs(
+        blobs=["fc/w"], logging_frequency=10))
+    model.add_output_schema("logit", logit)
+
+
 def shared(model):
     f, e = model.input_feature_schema, model.trainer_extra_schema
     with ParameterSharing({"right": "left"}):
@@ -240,7 +256,7 @@ def shared(model):
 
 
 MODELS = (dense, convolution, random_features, lookups, half, sparse, records, functional, huber, losses, ranking,
-          weights, sampled, shared)
+          weights, sampled, shared, regularized)
 
 
 def build(make, layer_model_helper, optimizer):
