@@ -30,6 +30,9 @@ class GRUCell(RNNCell):
         self.drop_states = drop_states
         self.linear_before_reset = linear_before_reset
 
+    # A GRU runs its step net, on every backend. The GRU of torch is another one unless linear_before_reset is set (its
+    # reset gate acts on the product), and runs on the CPU as a loop of operators; and it takes the input before the
+    # product with its weights, where the operator is given what comes after.
     def _apply(self, model: Any, input_t: Any, seq_lengths: Any, states: Any, timestep: Any,
                extra_inputs: ExtraInputs = None) -> Any:
         net, before = model.net, states[0]

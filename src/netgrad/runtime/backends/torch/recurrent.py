@@ -9,6 +9,7 @@ from torch import Tensor
 
 from netgrad.ops._arrays import require_shape
 from netgrad.ops.recurrent import _split_lengths
+from netgrad.ops.stacked_lstm import InferenceLSTM
 from netgrad.runtime.backends.torch import override
 
 _aten: Any = torch.ops.aten
@@ -105,3 +106,17 @@ def gru_unit_gradient(xp: Any, hidden_prev: Tensor, gates: Tensor, *rest: Any, d
     if ended is not None and not drop_states:
         kept = torch.where(ended, dh, kept)
     return kept.reshape(hidden_prev.shape), dgates.reshape(gates.shape)
+
+
+@override("InferenceLSTM")
+def inference_lstm(xp: Any, *inputs: Tensor, num_layers: int, has_biases: bool, batch_first: bool,
+                   bidirectional: bool) -> Any:
+    x, *states = inputs[:3]
+    if x.ndim == 3 and x.shape[1 - batch_first] and x.shape[int(batch_first)]:
+        try:
+            return torch.lstm(x, states, list(inputs[3:]), has_biases, num_layers, 0.0, False, bidirectional,
+                              batch_first)
+        except RuntimeError:
+            pass  # the reference says what does not fit
+    return InferenceLSTM.kernel(xp, *inputs, num_layers=num_layers, has_biases=has_biases, batch_first=batch_first,
+                                bidirectional=bidirectional)
