@@ -14,7 +14,7 @@ from netgrad.cli import run as run_command
 from netgrad.proto import caffe2_pb2, metanet_pb2, read_net, write_net
 from netgrad.tools.checking import check
 
-COMMANDS = ["show", "check", "verify", "draw", "backward", "explain", "run", "profile", "demo", "ops"]
+COMMANDS = ["show", "check", "verify", "draw", "backward", "explain", "run", "plan", "profile", "demo", "ops"]
 
 
 @pytest.fixture(autouse=True)

@@ -18,6 +18,7 @@ _MODULES = {
     "backward": "differentiating",
     "explain": "differentiating",
     "run": "running",
+    "plan": "planning",
     "profile": "running",
     "demo": "running",
     "ops": "operators",

@@ -61,7 +61,7 @@ def run(file: str, feeds: tuple[str, ...], fetches: tuple[str, ...], init: tuple
     if output and output.endswith(".npy") and len(wanted) != 1:
         raise click.BadParameter(f"a .npy file holds one blob, and {len(wanted)} are fetched; name a .npz file",
                                  param_hint="--output")
-    workspace = _filled(net, backend, seed, init, feeds, wanted)
+    workspace = filled(net, backend, seed, init, feeds, wanted)
     workspace.run(net, times)
     for name in wanted:
         if name not in workspace:
@@ -135,7 +135,7 @@ def profile(file: str, feeds: tuple[str, ...], init: tuple[str, ...], runs: int,
     from netgrad.tools.profile import profile
 
     net = read_net(file)
-    found = profile(net, _filled(net, backend, seed, init, feeds), runs, warmup)
+    found = profile(net, filled(net, backend, seed, init, feeds), runs, warmup)
     if as_json:
         found.save(as_json)
     if trace:
@@ -143,7 +143,7 @@ def profile(file: str, feeds: tuple[str, ...], init: tuple[str, ...], runs: int,
     click.echo(found.text(by, rows))
 
 
-def _filled(net: Any, backend: str | None, seed: int | None, init: Sequence[str], feeds: Sequence[str],
+def filled(net: Any, backend: str | None, seed: int | None, init: Sequence[str], feeds: Sequence[str],
             wanted: Sequence[str] = ()) -> Workspace:
     """A workspace in which the init nets ran and the feeds are; a feed that nobody reads or wants is warned of."""
     import netgrad

@@ -16,6 +16,8 @@ from netgrad.runtime.workspace import Workspace
 rng = np.random.default_rng(11)
 UNARY = sorted(t for t, form in chains._FORMS.items() if "{1}" not in form)
 BINARY = sorted(set(chains._FORMS) - set(UNARY))
+#: rounded correctly everywhere: the same to the last bit
+EXACT = {"Relu", "Negative", "Abs", "Sqr", *BINARY}
 INPLACE = {"Relu", "Tanh", "Sqr", "Negative", "Add", "Sub", "Mul", "Sum", "Exp"}
 
 
@@ -41,12 +43,12 @@ def both(name, feeds, ops, runs=2):
     return plain, fast, bound
 
 
-def same(plain, fast):
+def same(plain, fast, rtol=1e-5, atol=1e-6):
     assert plain.names() == fast.names()
     for blob in plain.names():
         expected, found = plain.fetch_blob(blob), fast.fetch_blob(blob)
         assert expected.dtype == found.dtype
-        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6, err_msg=blob)
+        np.testing.assert_allclose(found, expected, rtol=rtol, atol=atol, err_msg=blob)
 
 
 @st.composite
@@ -56,7 +58,7 @@ def programs(draw):
     for k in range(draw(st.integers(8, 20))):
         first = draw(st.sampled_from(names[-4:]))
         if draw(st.booleans()):
-            type, inputs = draw(st.sampled_from(UNARY)), first
+            type, inputs = draw(st.sampled_from(sorted(EXACT.intersection(UNARY)))), first
         else:
             type, inputs = draw(st.sampled_from(BINARY)), f"{first} {draw(st.sampled_from(names))}"
         into = draw(st.sampled_from([first, f"y{k}"])) if type in INPLACE and inputs.split()[1:] != [first] else f"y{k}"
@@ -68,7 +70,8 @@ def programs(draw):
 @settings(max_examples=40, deadline=None)
 @given(programs(), st.sampled_from(backends.available()), st.sampled_from([(4,), (2, 3), (1,), (40, 40)]))
 def test_random_chains_are_as_one_by_one(ops, name, shape):
-    both(name, {"a": f(*shape), "b": np.abs(f(*shape))}, ops)
+    plain, fast, _ = both(name, {"a": f(*shape), "b": np.abs(f(*shape))}, ops)
+    same(plain, fast, 0, 0)
 
 
 def relus(n=10):

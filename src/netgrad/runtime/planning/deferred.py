@@ -9,7 +9,7 @@ with a sum, and the gradient itself need never be there. A blob that was left ou
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from netgrad.proto import caffe2_pb2
@@ -67,6 +67,9 @@ class WithoutLast(Fused):
         blobs.defer(self.output, Later(self.step, values, len(self.step.outputs) - 1))
         return None
 
+    def without_storage(self) -> Iterator[tuple[int, int]]:
+        yield self.positions[0], len(self.step.outputs) - 1
+
 
 class LayerGradient(Fused):
     """FCGradient whose dW, and perhaps dX, is computed when somebody looks at it, or within the update."""
@@ -100,6 +103,11 @@ class LayerGradient(Fused):
         elif has_dX:
             blobs.defer(self.outputs[2], Later(self.step, values, 2))
         return None
+
+    def without_storage(self) -> Iterator[tuple[int, int]]:
+        yield self.positions[0], 0
+        if self.defers_dX:
+            yield self.positions[0], 2
 
 
 def apply(draft: Draft) -> None:

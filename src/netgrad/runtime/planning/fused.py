@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from netgrad.runtime.steps import Step
 
@@ -32,6 +32,10 @@ class Fused:
             self.at = k
             step.run()
         self.at = 0
+
+    def without_storage(self) -> Iterator[tuple[int, int]]:
+        """Positions and numbers of the outputs that get no storage of their own."""
+        return iter(())
 
     @property
     def blamed(self) -> int:

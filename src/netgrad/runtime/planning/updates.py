@@ -85,8 +85,8 @@ class Rows:
 class Update(Fused):
     """Updates of one type, of different parameters, in place where that cannot be seen."""
 
-    __slots__ = ("arguments", "array_type", "blobs", "gradient", "held_once", "names", "outputs", "owned", "places",
-                 "products", "spared", "write", "writers", "written", "xp")
+    __slots__ = ("arguments", "array_type", "blobs", "gradient", "held_once", "names", "outputs", "owned", "pairs",
+                 "places", "products", "spared", "write", "writers", "written", "xp")
 
     def __init__(self, members: Sequence[Step], positions: Sequence[int], pairs: Sequence[tuple[int, int]],
                  write: Callable[..., Any], held_once: Callable[[Any, str], bool], spared: Sequence[str],
@@ -99,6 +99,7 @@ class Update(Fused):
         self.arguments: Mapping[str, Any] = first.binding.arguments
         self.write = write
         self.held_once = held_once
+        self.pairs = tuple(pairs)
         #: blobs that may be written if they are held once: their values end here
         self.spared = tuple(spared)
         self.names = [step.inputs for step in members]
@@ -145,6 +146,9 @@ class Update(Fused):
         for k in taken:
             self.owned[k] = weakref.ref(blobs[self.written[k]])
         return None
+
+    def without_storage(self) -> Iterator[tuple[int, int]]:
+        return ((position, o) for position in self.positions for _, o in self.pairs)
 
     def _look(self, name: str) -> Any:
         """What is in a blob; a gradient that is not computed so far as that."""
