@@ -146,8 +146,19 @@ def test_what_is_no_minidb_is_refused(tmp_path, data, reason):
 
 def test_a_folder_is_no_minidb(tmp_path):
     for mode in Mode:
-        with pytest.raises(StorageError, match=r"[Dd]irectory|folder"):
+        with pytest.raises(StorageError, match="folder"):
             create_db("minidb", str(tmp_path), mode)
+
+
+@every_kind
+def test_pipes_and_devices_are_no_databases(kind, tmp_path):
+    """A file may name another, as readers do: that must not take for ever, nor all memory."""
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "folder").mkdir()
+    os.mkfifo(tmp_path / "folder" / "data.mdb")
+    for path in (tmp_path / "pipe", tmp_path / "folder", "/dev/zero"):
+        with pytest.raises(StorageError, match=r"expected|there is no lmdb"):
+            create_db(kind, str(path))
 
 
 def test_protodbs_hold_tensors_by_their_names(tmp_path):

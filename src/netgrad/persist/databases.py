@@ -9,12 +9,15 @@ from __future__ import annotations
 import enum
 import importlib
 import importlib.util
+import os
+import stat
 from abc import ABC, abstractmethod
 from contextlib import suppress
 from types import TracebackType
-from typing import Self
+from typing import BinaryIO, Self
 
 from netgrad.persist.errors import StorageError, told_of
+from netgrad.proto import FormatError
 
 
 class Mode(enum.IntEnum):
@@ -132,6 +135,20 @@ class Database(ABC):
     def __del__(self) -> None:
         with suppress(Exception):  # where it could not even be opened, or the interpreter ends
             self.close()
+
+
+def open_file(source: str) -> BinaryIO:
+    """A file to read, if it is one: neither a folder nor a pipe or device, which may have no end.
+
+    Raises:
+        OSError: it cannot be opened.
+        FormatError: it is something else.
+    """
+    number = os.open(source, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    if not stat.S_ISREG(os.fstat(number).st_mode):
+        os.close(number)
+        raise FormatError("this is a folder, pipe or device, where a file is expected")
+    return os.fdopen(number, "rb")
 
 
 #: kind -> the class of its databases, and the package that it needs

@@ -54,7 +54,7 @@ def _told(source: str) -> Iterator[None]:
 def _verify(path: str, cure: str = "get a whole and unchanged copy") -> None:
     """Raises `StorageError` where the data are damaged. A writer may have been at work, so that it looks twice."""
     data = os.path.join(path, "data.mdb")
-    if not os.path.exists(data):
+    if not os.path.isfile(data):
         raise StorageError(f"{path}: there is no lmdb: it would be a folder with a file data.mdb")
     with told_of(path):
         for last in (False, True):

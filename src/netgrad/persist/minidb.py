@@ -6,7 +6,7 @@ import os
 import struct
 from typing import BinaryIO
 
-from netgrad.persist.databases import Cursor, Database, Mode
+from netgrad.persist.databases import Cursor, Database, Mode, open_file
 from netgrad.persist.errors import StorageError, told_of
 from netgrad.persist.replacing import Replacement
 
@@ -22,7 +22,7 @@ class MiniDB(Database):
         self._file: BinaryIO | None = None
         self._new: Replacement | None = None
         if mode is Mode.read:
-            self._file = open(source, "rb")  # noqa: SIM115 (closed by close)
+            self._file = open_file(source)
         else:
             self._new = Replacement(source, keep=mode is Mode.write)
 

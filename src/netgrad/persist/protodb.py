@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from netgrad.persist import wire
-from netgrad.persist.databases import Cursor, Database, Mode
+from netgrad.persist.databases import Cursor, Database, Mode, open_file
 from netgrad.persist.errors import StorageError, told_of
 from netgrad.persist.replacing import Replacement
 from netgrad.proto import FormatError, caffe2_pb2, read_message
@@ -67,7 +67,7 @@ class ProtoDB(Database):
 
 
 def _read(source: str) -> list[tuple[bytes, bytes]]:
-    with open(source, "rb") as file:
+    with open_file(source) as file:
         size = os.fstat(file.fileno()).st_size
         if size > LIMIT:
             raise FormatError(f"it has {size} bytes, more than a message may have")
