@@ -206,6 +206,8 @@ class _Runner:
         names = None if known is None else {*known, *call.inputs, *call.workspace.values}
         self.step = StepNet(net, self.definition.links, self.definition.timestep, backend.name, names)
         self._times: list[Any] = []
+        #: how many operators of step nets the last run stands for; observers count them
+        self.operators_run = 0
         forward = net_in(call, "step_net")
         self.lstm: fused_lstm.LSTM | None = None
         if backend.name == "torch" and forward is not None and not call.argument("recompute_blobs_on_backward"):
@@ -282,6 +284,7 @@ class Forward(_Runner):
         call, step, xp = self.call, self.step, self.xp
         sequence = inputs[0]
         length = sequence.shape[0]
+        self.operators_run = length * len(step.net.definition.op)
         states: dict[str, Rows] = {}
         for name, k in zip(self.definition.states, self.definition.initial):
             states[name] = _first_rows(xp, call.inputs[k], inputs[k], sequence.shape[1])
@@ -426,6 +429,7 @@ class Backward(_Runner):
         if not isinstance(steps, Steps):
             raise WrongKind(f"its last input {call.inputs[-1]!r} is not what RecurrentNetwork left there")
         length = sequence.shape[0]
+        self.operators_run = length * len(step.net.definition.op)
         if len(steps.local) < length:
             raise WrongKind(f"{call.inputs[-1]!r} holds {len(steps.local)} steps of {length}; run RecurrentNetwork on "
                             "the same sequence before")

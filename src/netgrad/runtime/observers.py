@@ -76,7 +76,7 @@ class TimeObserver(Observer):
 
 
 class RunCountObserver(Observer):
-    """How many operators have run, over all runs of the net."""
+    """How many operators have run, over all runs of the net; those of recurrent networks' steps are counted, too."""
 
     def __init__(self, net: BoundNet) -> None:
         super().__init__(net)
@@ -84,7 +84,8 @@ class RunCountObserver(Observer):
 
     def run_operator(self, position: int, step: Step, run: Callable[[], None]) -> None:
         run()
-        self.count += 1
+        inside = None if step.call is None else step.call.inside
+        self.count += 1 + getattr(inside, "operators_run", 0)
 
     def debug_info(self) -> str:
         return f"{self.count} operators have run."
