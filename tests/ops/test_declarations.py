@@ -48,8 +48,6 @@ LACKING_KERNEL = {
     "ReceiveTensor", "Reduce", "ReduceScatter", "SendTensor", "StoreAdd", "StoreGet", "StoreSet", "StoreWait",
     # io
     "CreateBlobsQueueDB",
-    # recurrent
-    "Recurrent", "RecurrentGradient", "RecurrentParamGet", "RecurrentParamSet",
 }
 #: declared in Caffe2 and never written there, or only for engines and accelerators that are gone
 NO_KERNEL_NEEDED = {"Onnxifi", "TTLinearGradient"}

@@ -12,17 +12,9 @@ from netgrad.graph.rules import Rule, emits
 from netgrad.graph.shapes import TensorType, same_as
 from netgrad.ops._arrays import canonical_axis, rows
 from netgrad.ops._broadcasting import expect_like, fold
+from netgrad.ops._logistic import sigmoid, softplus
 from netgrad.ops._second import chain, flat, of_softmax, with_curvature
 from netgrad.ops.elementwise import FromInput, FromInputLast, FromOutput, Unary
-
-
-def _sigmoid(xp: Any, X: Any) -> Any:
-    small = xp.exp(-xp.abs(X))
-    return xp.where(X < 0, small, xp.ones_like(X)) / (small + 1)
-
-
-def _softplus(xp: Any, X: Any) -> Any:
-    return xp.where(X > 0, X, xp.zeros_like(X)) + xp.log1p(xp.exp(-xp.abs(X)))
 
 
 class Relu(Unary):
@@ -239,7 +231,7 @@ class Sigmoid(Unary):
 
     inplace = {(0, 0)}
     gradient = emits("SigmoidGradient", "O0 GO0", "GI0")
-    kernel = _sigmoid
+    kernel = sigmoid
     example = Example({"X": [[-1.5, 0.5], [2.0, 3.0]]}, {"Y": [[0.182426, 0.622459], [0.880797, 0.952574]]})
 
 
@@ -310,7 +302,7 @@ class Softplus(Unary):
 
     inplace = {(0, 0)}
     gradient = emits("SoftplusGradient", "O0 GO0", "GI0")
-    kernel = _softplus
+    kernel = softplus
     example = Example({"X": [[-1.5, 0.5], [2.0, 3.0]]}, {"Y": [[0.201413, 0.974077], [2.12693, 3.04859]]})
 
 
@@ -361,7 +353,7 @@ class Swish(Unary):
     example = Example({"X": [[-1.5, 0.5], [2.0, 3.0]]}, {"Y": [[-0.273638, 0.31123], [1.76159, 2.85772]]})
 
     def kernel(xp: Any, X: Any) -> Any:
-        return X * _sigmoid(xp, X)
+        return X * sigmoid(xp, X)
 
 
 class SwishGradient(Operator):
@@ -378,7 +370,7 @@ class SwishGradient(Operator):
         {"dX": [[-0.0412942, 0.369981], [2.18157, -1.0881]]})
 
     def kernel(xp: Any, X: Any, Y: Any, dY: Any) -> Any:
-        return expect_like(dY, X, model_name="X") * (Y + _sigmoid(xp, X) * (1 - expect_like(Y, X, "Y", "X")))
+        return expect_like(dY, X, model_name="X") * (Y + sigmoid(xp, X) * (1 - expect_like(Y, X, "Y", "X")))
 
 
 class Mish(Unary):
@@ -388,7 +380,7 @@ class Mish(Unary):
     example = Example({"X": [[-1.5, 0.5], [2.0, 3.0]]}, {"Y": [[-0.2981, 0.375245], [1.94396, 2.98654]]})
 
     def kernel(xp: Any, X: Any) -> Any:
-        return X * xp.tanh(_softplus(xp, X))
+        return X * xp.tanh(softplus(xp, X))
 
 
 class MishGradient(Operator):
@@ -404,8 +396,8 @@ class MishGradient(Operator):
         {"dX": [[-0.0640979, 0.443212], [2.13864, -1.02111]]})
 
     def kernel(xp: Any, X: Any, Y: Any, dY: Any) -> Any:
-        t = xp.tanh(_softplus(xp, X))
-        return expect_like(dY, X, model_name="X") * (t + X * (1 - t * t) * _sigmoid(xp, X))
+        t = xp.tanh(softplus(xp, X))
+        return expect_like(dY, X, model_name="X") * (t + X * (1 - t * t) * sigmoid(xp, X))
 
 
 _GELU_SLOPE, _GELU_CUBIC = math.sqrt(2 / math.pi), 0.044715
@@ -506,4 +498,4 @@ class Glu(Operator):
             raise ValueError(f"X has shape {tuple(X.shape)}, expected an even size along axis {dim}")
         before = (slice(None),) * (dim % rank)
         half = X.shape[dim] // 2
-        return X[(*before, slice(0, half))] * _sigmoid(xp, X[(*before, slice(half, None))])
+        return X[(*before, slice(0, half))] * sigmoid(xp, X[(*before, slice(half, None))])

@@ -9,7 +9,8 @@ from netgrad.graph.declaration import In, Operator, Out
 from netgrad.graph.example import Example
 from netgrad.graph.rules import emits
 from netgrad.graph.shapes import ShapeError, TensorType, same_as, scalar
-from netgrad.ops._arrays import array, full, require_labels, require_shape, require_size, zeros
+from netgrad.ops._arrays import array, countable, full, require_labels, require_shape, require_size, zeros
+from netgrad.ops._logistic import sigmoid, softplus
 from netgrad.ops.images import _give, _image, _take
 
 #: what a probability counts as at least, before its logarithm is taken: the smallest normal single
@@ -41,18 +42,9 @@ class SigmoidFocalLoss(Operator):
     def kernel(xp: Any, logits: Any, labels: Any, normalizer: Any, *, scale: float, alpha: float, gamma: float,
                num_classes: int) -> Any:
         x, is_it, is_other, near = _classwise(xp, logits, labels, normalizer, alpha, num_classes)
-        p = _sigmoid(xp, x)
-        losses = is_it * (1 - p) ** gamma * _softplus(xp, -x) + is_other * p**gamma * _softplus(xp, x)
+        p = sigmoid(xp, x)
+        losses = is_it * (1 - p) ** gamma * softplus(xp, -x) + is_other * p**gamma * softplus(xp, x)
         return xp.sum(losses) * (scale / near)
-
-
-def _sigmoid(xp: Any, x: Any) -> Any:
-    tail = xp.exp(-xp.abs(x))
-    return xp.where(x >= 0, 1 / (1 + tail), tail / (1 + tail))
-
-
-def _softplus(xp: Any, x: Any) -> Any:
-    return xp.maximum(x, xp.zeros_like(x)) + xp.log1p(xp.exp(-xp.abs(x)))
 
 
 def _foreground(xp: Any, normalizer: Any) -> float:
@@ -97,9 +89,9 @@ class SigmoidFocalLossGradient(Operator):
                gamma: float, num_classes: int) -> Any:
         require_size("the loss's gradient", d_loss, 1)
         x, is_it, is_other, near = _classwise(xp, logits, labels, normalizer, alpha, num_classes)
-        p = _sigmoid(xp, x)
-        slope = (is_other * p**gamma * (p + gamma * (1 - p) * _softplus(xp, x))
-                 - is_it * (1 - p) ** gamma * (1 - p + gamma * p * _softplus(xp, -x)))
+        p = sigmoid(xp, x)
+        slope = (is_other * p**gamma * (p + gamma * (1 - p) * softplus(xp, x))
+                 - is_it * (1 - p) ** gamma * (1 - p + gamma * p * softplus(xp, -x)))
         return xp.reshape(slope, logits.shape) * xp.reshape(d_loss, ()) * (scale / near)
 
 
@@ -189,7 +181,7 @@ class SigmoidCrossEntropyLoss(Operator):
 
     def kernel(xp: Any, X: Any, targets: Any, *, scale: float, normalize: int) -> Any:
         counted, target = _counted(xp, X, targets)
-        losses = counted * (_softplus(xp, X) - X * target)
+        losses = counted * (softplus(xp, X) - X * target)
         return xp.sum(losses) * scale / _divisor(xp, counted, normalize)
 
 
@@ -218,7 +210,7 @@ class SigmoidCrossEntropyLossGradient(Operator):
     def kernel(xp: Any, X: Any, targets: Any, d_loss: Any, *, scale: float, normalize: int) -> Any:
         require_size("the loss's gradient", d_loss, 1)
         counted, target = _counted(xp, X, targets)
-        slope = counted * (_sigmoid(xp, X) - target)
+        slope = counted * (sigmoid(xp, X) - target)
         return slope * xp.reshape(d_loss, ()) * (scale / _divisor(xp, counted, normalize))
 
 
@@ -476,7 +468,8 @@ class UpsampleNearest(Operator):
     def kernel(xp: Any, X: Any, *, scale: int) -> Any:
         Y = _image(xp, X, "NCHW")
         for axis in (2, 3):
-            Y = _take(xp, Y, [k // scale for k in range(Y.shape[axis] * scale)], axis)
+            size = countable("the size scaled", Y.shape[axis] * scale)
+            Y = _take(xp, Y, [k // scale for k in range(size)], axis)
         return Y
 
 

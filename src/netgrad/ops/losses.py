@@ -19,6 +19,7 @@ from netgrad.ops._arrays import (
     rows,
     zeros,
 )
+from netgrad.ops._logistic import sigmoid, softplus
 from netgrad.ops._second import linear, of_label_cross_entropy, of_sigmoid_cross_entropy
 
 #: probabilities are not taken to be smaller than this when their logarithm is formed
@@ -27,16 +28,6 @@ LEAST_PROBABILITY = 1e-20
 
 def _at_least(xp: Any, x: Any, least: float) -> Any:
     return xp.where(x > least, x, xp.full_like(x, least))
-
-
-def _softplus(xp: Any, x: Any) -> Any:
-    """log(1 + exp(x)) without overflow."""
-    return xp.where(x > 0, x, xp.zeros_like(x)) + xp.log1p(xp.exp(-xp.abs(x)))
-
-
-def _sigmoid(xp: Any, x: Any) -> Any:
-    small = xp.exp(-xp.abs(x))
-    return xp.where(x >= 0, xp.ones_like(x), small) / (1 + small)
 
 
 def _one_hot(xp: Any, labels: Any, classes: int, like: Any) -> Any:
@@ -213,10 +204,10 @@ class SigmoidCrossEntropyWithLogits(_Logits):
     def kernel(xp: Any, logits: Any, targets: Any, *, log_D_trick: bool, unjoined_lr_loss: bool) -> Any:
         require_shape("the targets", targets, logits.shape, ", the logits'")
         if log_D_trick:
-            return _row_mean(xp, (2 * targets - 1) * _softplus(xp, -logits))
+            return _row_mean(xp, (2 * targets - 1) * softplus(xp, -logits))
         if unjoined_lr_loss:
-            return _row_mean(xp, (1 - targets) * _softplus(xp, logits) - logits * targets)
-        return _row_mean(xp, _softplus(xp, logits) - logits * targets)
+            return _row_mean(xp, (1 - targets) * softplus(xp, logits) - logits * targets)
+        return _row_mean(xp, softplus(xp, logits) - logits * targets)
 
 
 class SigmoidCrossEntropyWithLogitsGradient(Operator):
@@ -236,11 +227,11 @@ class SigmoidCrossEntropyWithLogitsGradient(Operator):
         require_shape("the targets", targets, logits.shape, ", the logits'")
         require_shape("the output's gradient", dxentropy, logits.shape[:-1], ", the output's")
         if log_D_trick:
-            slope = (1 - 2 * targets) * _sigmoid(xp, -logits)
+            slope = (1 - 2 * targets) * sigmoid(xp, -logits)
         elif unjoined_lr_loss:
-            slope = (1 - targets) * _sigmoid(xp, logits) - targets
+            slope = (1 - targets) * sigmoid(xp, logits) - targets
         else:
-            slope = _sigmoid(xp, logits) - targets
+            slope = sigmoid(xp, logits) - targets
         return slope * xp.expand_dims(dxentropy, axis=-1) / max(logits.shape[-1], 1)
 
 
@@ -257,7 +248,7 @@ class WeightedSigmoidCrossEntropyWithLogits(_Logits):
     def kernel(xp: Any, logits: Any, targets: Any, weights: Any) -> Any:
         require_shape("the targets", targets, logits.shape, ", the logits'")
         require_shape("the weights", weights, logits.shape, ", the logits'")
-        return _row_mean(xp, (_softplus(xp, logits) - logits * targets) * weights)
+        return _row_mean(xp, (softplus(xp, logits) - logits * targets) * weights)
 
 
 class WeightedSigmoidCrossEntropyWithLogitsGradient(Operator):
@@ -276,7 +267,7 @@ class WeightedSigmoidCrossEntropyWithLogitsGradient(Operator):
         require_shape("the targets", targets, logits.shape, ", the logits'")
         require_shape("the weights", weights, logits.shape, ", the logits'")
         require_shape("the output's gradient", dxentropy, logits.shape[:-1], ", the output's")
-        slope = (_sigmoid(xp, logits) - targets) * weights
+        slope = (sigmoid(xp, logits) - targets) * weights
         return slope * xp.expand_dims(dxentropy, axis=-1) / max(logits.shape[-1], 1)
 
 

@@ -12,7 +12,8 @@ from netgrad.graph.example import Example
 from netgrad.graph.rules import Rule, emits
 from netgrad.graph.shapes import TensorType, same_as
 from netgrad.ops._arrays import require_shape, require_size, zeros
-from netgrad.ops.losses import LEAST_PROBABILITY, _at_least, _sigmoid, _softplus
+from netgrad.ops._logistic import sigmoid, softplus
+from netgrad.ops.losses import LEAST_PROBABILITY, _at_least
 
 #: the gain of an ideal ranking is not taken to be smaller than this
 LEAST_GAIN = 1e-5
@@ -58,7 +59,7 @@ class PairWiseLoss(Operator):
         for rows in _sessions(xp, lengths, X.shape[0]):
             above = xp.astype(_differences(xp, label[rows]) > 0, X.dtype)
             pairs = _at_least(xp, xp.sum(above), 1.0)
-            losses.append(xp.sum(above * _softplus(xp, -_differences(xp, scores[rows]))) / pairs)
+            losses.append(xp.sum(above * softplus(xp, -_differences(xp, scores[rows]))) / pairs)
         return _stacked(xp, losses, scores)
 
     def gradient(op: Rule) -> None:
@@ -84,7 +85,7 @@ class PairWiseLossGradient(Operator):
         parts = []
         for k, rows in enumerate(sessions):
             above = xp.astype(_differences(xp, label[rows]) > 0, X.dtype)
-            slope = above * _sigmoid(xp, -_differences(xp, scores[rows]))
+            slope = above * sigmoid(xp, -_differences(xp, scores[rows]))
             pairs = _at_least(xp, xp.sum(above), 1.0)
             parts.append((xp.sum(slope, axis=0) - xp.sum(slope, axis=1)) * dY[k] / pairs)
         return _joined(xp, parts, X)
@@ -132,11 +133,11 @@ class LambdaRankNdcg(Operator):
             sign = xp.sign(_differences(xp, r))
             weight = xp.abs(_differences(xp, gain) * _differences(xp, discount))
             margin = sign * _differences(xp, y)
-            slope = -xp.sum(sign * weight * _sigmoid(xp, -margin), axis=1)
+            slope = -xp.sum(sign * weight * sigmoid(xp, -margin), axis=1)
             if use_ndcg_as_loss:
                 loss = ideal - xp.sum(gain * discount)
             else:
-                loss = xp.sum(xp.abs(sign) * weight * _softplus(xp, -margin))
+                loss = xp.sum(xp.abs(sign) * weight * softplus(xp, -margin))
             scale = _at_least(xp, ideal, LEAST_GAIN) if use_idcg_normalization else xp.ones_like(ideal)
             losses.append(loss / scale)
             slopes.append(slope / scale)

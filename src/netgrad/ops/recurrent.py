@@ -10,6 +10,7 @@ from netgrad.graph.example import Example
 from netgrad.graph.rules import Rule, forbidden
 from netgrad.graph.shapes import same_as
 from netgrad.ops._arrays import require_shape
+from netgrad.ops._logistic import sigmoid
 
 
 class RecurrentNetwork(Operator):
@@ -65,9 +66,9 @@ class RecurrentNetworkGradient(Operator):
                                                "alias_dst")]
     internal = True
     effects = {"blobs", "nets"}
-
     gradient = forbidden("gradients of recurrent networks are not differentiated again; netgrad.tools.unroll writes "
                          "the net without control flow and recurrence, which is")
+
     def kernel(xp: Any, *, op: Any) -> Any:
         return op.inside.run()
 
@@ -130,11 +131,6 @@ class rnn_internal_accumulate_gradient_input(Operator):
         return (total, *(added for _ in range(op.num_outputs - 1)))
 
 
-def _sigmoid(xp: Any, x: Any) -> Any:
-    small = xp.exp(-xp.abs(x))
-    return xp.where(x >= 0, xp.ones_like(x), small) / (1 + small)
-
-
 def _alive(xp: Any, lengths: Any, timestep: Any, rows: int, like: Any) -> Any:
     """(N, 1): which sequences have not ended at this step, as numbers; 1 where there are no lengths."""
     if lengths is None:
@@ -189,8 +185,8 @@ class LSTMUnit(Operator):
         i, f, o, g = _gates(xp, gates, hidden_prev, 4)
         alive = _alive(xp, lengths if sequence_lengths else None, timestep, i.shape[0], gates)
         before = xp.reshape(cell_prev, i.shape)
-        cell = _sigmoid(xp, f + forget_bias) * before + _sigmoid(xp, i) * xp.tanh(g)
-        hidden = _sigmoid(xp, o) * xp.tanh(cell)
+        cell = sigmoid(xp, f + forget_bias) * before + sigmoid(xp, i) * xp.tanh(g)
+        hidden = sigmoid(xp, o) * xp.tanh(cell)
         kept = 0 if drop_states else 1
         hidden = alive * hidden + (1 - alive) * kept * xp.reshape(hidden_prev, i.shape)
         cell = alive * cell + (1 - alive) * kept * before
@@ -234,7 +230,7 @@ class LSTMUnitGradient(Operator):
         dh, dc, before, now = (xp.reshape(x, i.shape) for x in (dhidden, dcell, cell_prev, cell))
         kept = 0 if drop_states else 1
         past = (1 - alive) * kept
-        i, f, o = _sigmoid(xp, i), _sigmoid(xp, f + forget_bias), _sigmoid(xp, o)
+        i, f, o = sigmoid(xp, i), sigmoid(xp, f + forget_bias), sigmoid(xp, o)
         g, squashed = xp.tanh(g), xp.tanh(now)
         through = alive * (dc + dh * o * (1 - squashed * squashed))
         dgates = xp.concat([through * g * i * (1 - i), through * before * f * (1 - f),
@@ -264,7 +260,7 @@ class GRUUnit(Operator):
         lengths, (timestep,) = _split_lengths(rest, sequence_lengths, 1)
         _reset, z, candidate = _gates(xp, gates, hidden_prev, 3)
         alive = _alive(xp, lengths if sequence_lengths else None, timestep, z.shape[0], gates)
-        before, z = xp.reshape(hidden_prev, z.shape), _sigmoid(xp, z)
+        before, z = xp.reshape(hidden_prev, z.shape), sigmoid(xp, z)
         hidden = z * before + (1 - z) * xp.tanh(candidate)
         hidden = alive * hidden + (1 - alive) * (0 if drop_states else 1) * before
         return xp.reshape(hidden, hidden_prev.shape)
@@ -300,62 +296,10 @@ class GRUUnitGradient(Operator):
         require_shape("the gradient of the hidden state", dhidden, hidden_prev.shape, ", the state's")
         _reset, z, candidate = _gates(xp, gates, hidden_prev, 3)
         alive = _alive(xp, lengths if sequence_lengths else None, timestep, z.shape[0], gates)
-        z, candidate = _sigmoid(xp, z), xp.tanh(candidate)
+        z, candidate = sigmoid(xp, z), xp.tanh(candidate)
         before, dh = xp.reshape(hidden_prev, z.shape), xp.reshape(dhidden, z.shape)
         through = alive * dh
         dgates = xp.concat([xp.zeros_like(z), through * (before - candidate) * z * (1 - z),
                             through * (1 - z) * (1 - candidate * candidate)], axis=1)
         dprev = through * z + (1 - alive) * (0 if drop_states else 1) * dh
         return xp.reshape(dprev, hidden_prev.shape), xp.reshape(dgates, gates.shape)
-
-
-#: how cuDNN's network is made
-CUDNN = (
-    Int("hidden_size", 0), Str("rnn_mode", "", "lstm or gru"), Bool("bidirectional", False), Float("dropout", 1.0),
-    Str("input_mode", "", "linear or skip"), Int("num_layers", 0), Int("seed", 0),
-)
-
-
-class Recurrent(Operator):
-    """A recurrent network by cuDNN."""
-
-    inputs = [In("input", "(T, N, D)"), In("hidden", "first hidden state"), In("cell", "first cell"),
-              In("weights", "all parameters in one blob")]
-    outputs = [Out("output"), Out("hidden", "last hidden state"), Out("cell", "last cell"),
-               Out("rnn_scratch", "opaque", differentiable=False),
-               Out("dropout_states", "opaque", differentiable=False)]
-    arguments = [*CUDNN]
-
-    def gradient(op: Rule) -> None:
-        op.emit("RecurrentGradient", [*map(op.I, range(4)), op.O(3), op.O(0), op.GO(0)],
-                [*map(op.GI, range(4)), op.O(4), op.O(3)])
-
-
-class RecurrentGradient(Operator):
-    """Gradients of Recurrent."""
-
-    inputs = [In("input"), In("hidden"), In("cell"), In("weights"), In("rnn_scratch"), In("output"), In("doutput")]
-    outputs = [Out("dinput"), Out("dhidden"), Out("dcell"), Out("dweights"), Out("dropout_states"), Out("rnn_scratch")]
-    arguments = [*CUDNN]
-    inplace = {(4, 5)}
-    internal = True
-
-
-class _RecurrentParam(Operator, abstract=True):
-    arguments = [Str("param_type", "", "the gate it belongs to"), Str("input_type", "", "recurrent or input"),
-                 Int("layer", 0), *CUDNN]
-
-
-class RecurrentParamGet(_RecurrentParam):
-    """One parameter out of Recurrent's blob of all."""
-
-    inputs = [In("input"), In("all_params")]
-    outputs = [Out("param")]
-
-
-class RecurrentParamSet(_RecurrentParam):
-    """Puts one parameter into Recurrent's blob of all."""
-
-    inputs = [In("input"), In("all_params"), In("param")]
-    outputs = [Out("all_params", "the input, changed")]
-    inplace_required = {(1, 0)}

@@ -10,6 +10,7 @@ from netgrad.graph.example import Example
 from netgrad.graph.rules import no_gradient
 from netgrad.graph.shapes import ShapeError
 from netgrad.ops._arrays import require_shape
+from netgrad.ops._logistic import sigmoid
 
 
 class InferenceLSTM(Operator):
@@ -75,12 +76,7 @@ def _run(xp: Any, steps: Any, h: Any, c: Any, parameters: Any) -> tuple[Any, Any
     for t in range(steps.shape[0]):
         now = gates[t, ...] + xp.matmul(h, across)
         i, f, g, o = (now[:, k * size:(k + 1) * size] for k in range(4))
-        c = _sigmoid(xp, f) * c + _sigmoid(xp, i) * xp.tanh(g)
-        h = _sigmoid(xp, o) * xp.tanh(c)
+        c = sigmoid(xp, f) * c + sigmoid(xp, i) * xp.tanh(g)
+        h = sigmoid(xp, o) * xp.tanh(c)
         states.append(h)
     return xp.stack(states) if states else xp.zeros_like(gates[:, :, :size]), h, c
-
-
-def _sigmoid(xp: Any, x: Any) -> Any:
-    tail = xp.exp(-xp.abs(x))
-    return xp.where(x >= 0, 1 / (1 + tail), tail / (1 + tail))
