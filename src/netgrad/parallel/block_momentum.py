@@ -124,12 +124,12 @@ def _start(net: Any, param: Any, nesterov: bool) -> None:
     net.ConstantFill(param, f"{param}_v", value=0.0)
     net.Copy(param, f"{param}_g")
     if nesterov:
-        net.ConstantFill(param, f"{param}_v_prev", value=0.0)
+        net.ConstantFill(param, f"{param}_prev", value=0.0)
 
 
 def _join(net: Any, param: Any, count: int, rate: float, momentum: float, nesterov: bool) -> None:
     """From the sum of a parameter over the devices: its step, the momentum, and the new common parameter."""
-    common, v, previous = f"{param}_g", f"{param}_v", f"{param}_v_prev"
+    common, v, previous = f"{param}_g", f"{param}_v", f"{param}_prev"
     net.Scale(param, param, scale=1.0 / count)
     net.Sub([param, common], param)
     net.Scale(param, param, scale=rate)
