@@ -11,14 +11,15 @@ _global_init_args: list[str] = []
 def GlobalInit(args: Sequence[str]) -> None:
     """Notes the command line, program first, and sets the flags in it that mean something (`netgrad.runtime.flags`).
 
-    Loads the default backend, so that the first net that runs does not take the time. May be called again, as Caffe2's
-    tests do to change flags.
+    Loads the default backend, and NumPy's, which serves the host side of all, so that the first net that runs does not
+    take the time. May be called again, as Caffe2's tests do to change flags.
     """
     from netgrad.graph.lazy_imports import TriggerLazyImport
     from netgrad.runtime import backends, flags
 
     TriggerLazyImport()
     backends.get()
+    backends.get("numpy")
     _global_init_args.extend(args[1:])
     flags.parse(args[1:])
 
