@@ -9,7 +9,7 @@ from torch import Tensor
 
 from netgrad.ops._arrays import require_shape
 from netgrad.ops.recurrent import _split_lengths
-from netgrad.ops.stacked_lstm import InferenceLSTM
+from netgrad.ops.stacked_lstm import InferenceLSTM, require_fitting
 from netgrad.runtime.backends.torch import override
 
 _aten: Any = torch.ops.aten
@@ -111,12 +111,9 @@ def gru_unit_gradient(xp: Any, hidden_prev: Tensor, gates: Tensor, *rest: Any, d
 @override("InferenceLSTM")
 def inference_lstm(xp: Any, *inputs: Tensor, num_layers: int, has_biases: bool, batch_first: bool,
                    bidirectional: bool) -> Any:
+    require_fitting(inputs, num_layers, has_biases, batch_first, bidirectional)  # else torch may read beyond a buffer
     x, *states = inputs[:3]
-    if x.ndim == 3 and x.shape[1 - batch_first] and x.shape[int(batch_first)]:
-        try:
-            return torch.lstm(x, states, list(inputs[3:]), has_biases, num_layers, 0.0, False, bidirectional,
-                              batch_first)
-        except RuntimeError:
-            pass  # the reference says what does not fit
+    if all(x.shape) and states[0].shape[2] and x.is_floating_point():
+        return torch.lstm(x, states, list(inputs[3:]), has_biases, num_layers, 0.0, False, bidirectional, batch_first)
     return InferenceLSTM.kernel(xp, *inputs, num_layers=num_layers, has_biases=has_biases, batch_first=batch_first,
                                 bidirectional=bidirectional)
