@@ -73,10 +73,10 @@ def dlrm(batch=128, tables=8, rows=100000, width=32, bag=10):
     h = brew.relu(model, brew.fc(model, "dense", "a", 13, 64), "ra")
     vectors = [brew.relu(model, brew.fc(model, h, "b", 64, width), "rb")]
     for k in range(tables):
-        table = _parameter(model, "table%d" % k, [rows, width], 0.05)
-        feeds["ids%d" % k] = _rng.randint(0, rows, batch * bag).astype(np.int64)
-        feeds["sizes%d" % k] = np.full(batch, bag, np.int32)
-        vectors.append(model.net.SparseLengthsSum([table, "ids%d" % k, "sizes%d" % k], "bag%d" % k))
+        table = _parameter(model, f"table{k}", [rows, width], 0.05)
+        feeds[f"ids{k}"] = _rng.randint(0, rows, batch * bag).astype(np.int64)
+        feeds[f"sizes{k}"] = np.full(batch, bag, np.int32)
+        vectors.append(model.net.SparseLengthsSum([table, f"ids{k}", f"sizes{k}"], f"bag{k}"))
     together = model.net.Concat(vectors, ["together", "_together"], axis=1, add_axis=1)[0]
     pairs = model.net.Flatten(model.net.BatchMatMul([together, together], "pairs", trans_b=1), "flat_pairs")
     top = model.net.Concat([vectors[0], pairs], ["top", "_top"], axis=1)[0]
@@ -103,7 +103,7 @@ def transformer(batch=4, length=64, width=256, heads=8, layers=12):
 
     x = "data"
     for k in range(layers):
-        at = "layer%d_" % k
+        at = f"layer{k}_"
         h = normalized(x, at + "n")
         q, key, v = (split(h, at + name, [0, 2, 1, 3]) for name in "qkv")
         weights = net.Softmax(net.Scale(net.BatchMatMul([q, key], at + "qk", trans_b=1), at + "scaled",
@@ -122,10 +122,10 @@ def video(batch=2, frames=8, side=32):
     model = model_helper.ModelHelper("video")
     x, channels = "data", 3
     for k, count in enumerate((16, 32, 64)):
-        w = _parameter(model, "w%d" % k, [count, channels, 3, 3, 3], 0.1)
-        b = _parameter(model, "b%d" % k, [count], 0.1)
-        x = model.net.Relu(model.net.Conv([x, w, b], "y%d" % k, kernels=[3, 3, 3], pads=[1] * 6), "r%d" % k)
-        x = model.net.MaxPool(x, "p%d" % k, kernels=[2, 2, 2], strides=[2, 2, 2])
+        w = _parameter(model, f"w{k}", [count, channels, 3, 3, 3], 0.1)
+        b = _parameter(model, f"b{k}", [count], 0.1)
+        x = model.net.Relu(model.net.Conv([x, w, b], f"y{k}", kernels=[3, 3, 3], pads=[1] * 6), f"r{k}")
+        x = model.net.MaxPool(x, f"p{k}", kernels=[2, 2, 2], strides=[2, 2, 2])
         channels = count
     _train(model, brew.fc(model, x, "scores", 64 * (frames // 8) * (side // 8) ** 2, 10))
     return model, {"data": _floats(batch, 3, frames, side, side), "label": _classes(batch, 10)}, 3
@@ -136,10 +136,10 @@ def wide(batch=256, tables=16, rows=200000, bag=20):
     model = model_helper.ModelHelper("wide")
     feeds, sums = {"label": _classes(batch, 2)}, []
     for k in range(tables):
-        table = _parameter(model, "table%d" % k, [rows, 2], 0.05)
-        feeds["ids%d" % k] = _rng.randint(0, rows, batch * bag).astype(np.int64)
-        feeds["sizes%d" % k] = np.full(batch, bag, np.int32)
-        sums.append(model.net.SparseLengthsSum([table, "ids%d" % k, "sizes%d" % k], "sum%d" % k))
+        table = _parameter(model, f"table{k}", [rows, 2], 0.05)
+        feeds[f"ids{k}"] = _rng.randint(0, rows, batch * bag).astype(np.int64)
+        feeds[f"sizes{k}"] = np.full(batch, bag, np.int32)
+        sums.append(model.net.SparseLengthsSum([table, f"ids{k}", f"sizes{k}"], f"sum{k}"))
     _train(model, model.net.Sum(sums, "scores"), optimizer.build_adagrad)
     return model, feeds, 10
 
@@ -149,7 +149,7 @@ def tiny(count=1000):
     model = model_helper.ModelHelper("tiny")
     x = "data"
     for k in range(count):
-        x = model.net.Relu(x, "r%d" % k)
+        x = model.net.Relu(x, f"r{k}")
     return model, {"data": _floats(4)}, 20
 
 
