@@ -15,9 +15,9 @@ from typing import Any
 from netgrad.proto import caffe2_pb2
 from netgrad.runtime.errors import OperatorError
 from netgrad.runtime.pending import Blobs
+from netgrad.runtime.planning.bfloat16 import Lower
 from netgrad.runtime.planning.draft import Draft
 from netgrad.runtime.planning.fused import Fused
-from netgrad.runtime.planning.layout import ChannelsLast
 from netgrad.runtime.planning.updates import Update
 from netgrad.runtime.steps import Step, bound
 
@@ -122,8 +122,8 @@ def apply(draft: Draft) -> None:
             continue
         last = _without_data_gradient(draft, position, step)
         type, arguments = step.binding.type, step.binding.arguments
-        if type == "FCGradient" and gradient is not None and arguments["axis"] == arguments["axis_w"] == 1 and \
-                _only_updates(draft, position):
+        usual = type == "FCGradient" and arguments["axis"] == arguments["axis_w"] == 1
+        if usual and gradient is not None and not isinstance(step.kernel, Lower) and _only_updates(draft, position):
             what = f"FCGradient: {step.outputs[0]} within the update"
             what += f", {step.outputs[2]} when fetched" if last else ""
             draft.put(LayerGradient(step, position, blobs, gradient, last), _NAME, what)
@@ -172,6 +172,6 @@ def _without_last(draft: Draft, step: Step) -> Step | None:
         rest = Step(bound(definition, draft.backend), draft.backend, draft.workspace)
     except OperatorError:
         return None
-    if isinstance(step.kernel, ChannelsLast):
-        rest.kernel = step.kernel.of(rest.kernel)  # type: ignore[assignment]
+    if (wrapped := getattr(step.kernel, "of", None)) is not None:
+        rest.kernel = wrapped(rest.kernel)
     return rest

@@ -1,9 +1,11 @@
 """The fast planner: the plain plan, and passes over it, each of which can be switched off by name.
 
-``NETGRAD_PASSES`` says which run: ``none``, names separated by commas, or names with a minus, which are left out::
+``NETGRAD_PASSES`` says which run: ``none``, names separated by commas, or names with a minus, which are left out, or a
+plus, which run too::
 
     NETGRAD_PASSES=none            the plain plan
     NETGRAD_PASSES=-updates        all but one
+    NETGRAD_PASSES=+bfloat16       one more, which runs only when asked for
 
 and so does `passes` in Python, for nets that are created inside of it::
 
@@ -35,12 +37,14 @@ class Pass:
     Attributes:
         name: by which it is switched off; its module in this package.
         title: what it does.
+        default: whether it runs unless left out; else it is asked for.
         tolerance: how far results may be from the plain plan's, relative to their size; 0: not at all.
     """
 
     name: str
     title: str
     tolerance: float = 0.0
+    default: bool = True
 
     def apply(self, draft: Draft) -> None:
         run: Apply = importlib.import_module(f"{__package__}.{self.name}").apply
@@ -51,6 +55,7 @@ class Pass:
 PASSES = (
     Pass("allocator", "memory is kept between runs"),
     Pass("layout", "images lie with their channels side by side within convolution nets", 1e-5),
+    Pass("bfloat16", "products and convolutions in bfloat16, parameters in single precision", 1e-2, default=False),
     Pass("updates", "updates of parameters write in place, those of a kind all at once", 1e-6),
     Pass("deferred", "gradients that the net does not read are computed when fetched, or within the update", 1e-5),
     Pass("chains", "chains of tiny elementwise operators run as one function on NumPy", 1e-6),
@@ -60,22 +65,26 @@ _chosen: frozenset[str] | None = None
 
 
 def choice(text: str) -> frozenset[str]:
-    """The names of the passes that a text like that of ``NETGRAD_PASSES`` asks for; empty: all.
+    """The names of the passes that a text like that of ``NETGRAD_PASSES`` asks for; empty or "all": the usual ones.
 
     Raises ValueError for a name that is none.
     """
     words = [word.strip() for word in text.split(",") if word.strip()]
+    usual = frozenset(each.name for each in PASSES if each.default)
     if not words or words == ["all"]:
-        return frozenset(NAMES)
+        return usual
     if words == ["none"]:
         return frozenset()
-    if unknown := [word for word in words if word.lstrip("-") not in NAMES]:
-        raise ValueError(f"there is no pass {unknown[0].lstrip('-')!r}; there are {', '.join(NAMES)}, and the words "
-                         "all and none")
-    left_out = {word[1:] for word in words if word.startswith("-")}
-    if left_out and len(left_out) < len(words):
-        raise ValueError(f"{text!r} names passes with and without a minus; name those that run, or those that do not")
-    return frozenset(NAMES) - left_out if left_out else frozenset(words)
+    if unknown := [word.lstrip("+-") for word in words if word.lstrip("+-") not in NAMES]:
+        raise ValueError(f"there is no pass {unknown[0]!r}; there are {', '.join(NAMES)}, and the words all and none")
+    signs = {word[0] for word in words}
+    if signs <= {"+", "-"}:
+        more = {word[1:] for word in words if word[0] == "+"}
+        return (usual | more) - {word[1:] for word in words if word[0] == "-"}
+    if signs & {"+", "-"}:
+        raise ValueError(f"{text!r} names passes with and without a sign; name those that run, or with signs what "
+                         "differs from the usual ones")
+    return frozenset(words)
 
 
 def chosen() -> frozenset[str]:
