@@ -129,6 +129,7 @@ def segment_max(xp: Any, rows: Any, lengths: Any) -> Any:
     """(N, ...) -> (segments, ...): the greatest entry of each segment; 0 for an empty one."""
     width = int(xp.max(lengths)) if lengths.shape[0] else 0
     if width == 0:
+        spread(xp, lengths, rows.shape[0])
         return xp.zeros((lengths.shape[0], *rows.shape[1:]), dtype=rows.dtype, device=rows.device)
     greatest = xp.max(padded(xp, rows, lengths, width, -float("inf")), axis=1)
     return xp.where(along(xp, lengths, rows) > 0, greatest, xp.zeros_like(greatest))

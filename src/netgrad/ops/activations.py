@@ -29,7 +29,7 @@ class Relu(Unary):
 
 
 class ReluGradient(FromOutput):
-    """dX = dY where Y > 0; 0 elsewhere, 0 included."""
+    """dX = dY; 0 where Y <= 0. A NaN in Y lets dY through, as in PyTorch."""
 
     gradient = flat(1)
     example = Example(
@@ -38,7 +38,7 @@ class ReluGradient(FromOutput):
         wrt=("dY",))
 
     def kernel(xp: Any, Y: Any, dY: Any) -> Any:
-        return xp.where(Y > 0, expect_like(dY, Y), xp.zeros_like(dY))
+        return xp.where(Y <= 0, xp.zeros_like(dY), expect_like(dY, Y))
 
 
 class ReluN(Unary):

@@ -122,7 +122,7 @@ class _ConvolutionGradient(Operator, abstract=True):
         if not no_bias:
             gradients.append(xp.sum(dY, axis=(0, *range(2, dY.ndim))))
         if op.num_outputs > len(gradients):
-            matrix = xp.reshape(weights, (1, group, filters // group, -1))
+            matrix = xp.reshape(weights, (1, group, filters // group, channels // group * at.elements))
             back = xp.matmul(xp.matrix_transpose(matrix), spread)
             back = xp.reshape(back, (batch, channels, at.elements, *at.out))
             gradients.append(channels_back(xp, at.scattered(xp, back), order))
@@ -242,6 +242,13 @@ def _transposed(get: Any, sizes: Any, kernel: Any) -> Placed:
     return Placed(out, window.kernel, window.stride, (1,) * rank, window.pads[:rank], window.pads[rank:], tuple(sizes))
 
 
+def _require_transposed(weights: Any, channels: int, group: int, at: Placed) -> None:
+    require_shape("the filter (channels first)", weights, (channels, weights.shape[1], *at.kernel),
+                  f" for an input of {channels} channels")
+    if channels % group:
+        raise ShapeError(f"an input of {channels} channels does not go into {group} groups")
+
+
 class ConvTranspose(Operator):
     """Y = the transpose of a convolution by filter, applied to X, plus bias: each element of X paints a window of Y."""
 
@@ -268,8 +275,7 @@ class ConvTranspose(Operator):
         first, weights = _input(xp, X, order), channels_first(xp, filter, order)
         at = _transposed(op.argument, first.shape[2:], tuple(weights.shape[2:]))
         batch, channels, filters = first.shape[0], first.shape[1], weights.shape[1] * group
-        require_shape("the filter (channels first)", weights, (channels, filters // group, *at.kernel),
-                      f" for an input of {channels} channels")
+        _require_transposed(weights, channels, group, at)
         spread = xp.reshape(first, (batch, group, channels // group, product(at.out)))
         matrix = xp.reshape(weights, (1, group, channels // group, filters // group * at.elements))
         columns = xp.matmul(xp.matrix_transpose(matrix), spread)
@@ -306,6 +312,7 @@ class ConvTransposeGradient(Operator):
         first, weights = _input(xp, X, order), channels_first(xp, filter, order)
         at = _transposed(op.argument, first.shape[2:], tuple(weights.shape[2:]))
         batch, channels, filters = first.shape[0], first.shape[1], weights.shape[1] * group
+        _require_transposed(weights, channels, group, at)
         require_shape("the output's gradient", dY, join_dims(batch, filters, at.sizes, order), ", the output's")
         dY = channels_first(xp, dY, order)
         positions = product(at.out)

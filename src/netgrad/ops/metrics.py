@@ -189,6 +189,8 @@ class SelfBinningHistogram(Operator):
         if not x.shape[0]:
             return zeros(xp, (num_bins + 1,), x), none
         low, high = float(xp.min(x)), float(xp.max(x))
+        if not (math.isfinite(low) and math.isfinite(high)):
+            raise ValueError(f"the values go from {low} to {high}; only finite ones have bins, take the others out")
         if bin_spacing == "logarithmic":
             low, high = max(low, logspace_start), max(high, logspace_start)
         steps = xp.arange(num_bins + 1, dtype=x.dtype, device=getattr(x, "device", None)) / num_bins

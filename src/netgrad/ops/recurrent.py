@@ -8,8 +8,8 @@ from netgrad.graph.arguments import Bool, Float, Int, Ints, Net, Str, Strs
 from netgrad.graph.declaration import In, Operator, Out, between
 from netgrad.graph.example import Example
 from netgrad.graph.rules import Rule, forbidden
-from netgrad.graph.shapes import same_as
-from netgrad.ops._arrays import require_shape
+from netgrad.graph.shapes import ShapeError, same_as
+from netgrad.ops._arrays import one_number, require_shape
 from netgrad.ops._logistic import sigmoid
 
 
@@ -131,18 +131,33 @@ class rnn_internal_accumulate_gradient_input(Operator):
         return (total, *(added for _ in range(op.num_outputs - 1)))
 
 
-def _alive(xp: Any, lengths: Any, timestep: Any, rows: int, like: Any) -> Any:
-    """(N, 1): which sequences have not ended at this step, as numbers; 1 where there are no lengths."""
+def _alive(xp: Any, lengths: Any, timestep: Any, rows: int) -> Any:
+    """(N, 1): which sequences have not ended at this step; None where there are no lengths, and all go on."""
     if lengths is None:
-        return 1
+        return None
     require_shape("the sequence lengths", lengths, (rows,), ", one per sequence")
-    now = xp.reshape(xp.astype(timestep, lengths.dtype), ())
-    return xp.expand_dims(xp.astype(lengths > now, like.dtype), axis=1)
+    now = one_number(xp, "the timestep", xp.astype(timestep, lengths.dtype))
+    return xp.expand_dims(lengths > now, axis=1)
+
+
+def _where_alive(xp: Any, alive: Any, x: Any, otherwise: Any = None) -> Any:
+    """``x`` for sequences that go on, and for those that have ended ``otherwise``, or 0; what is not chosen is not read
+    into the result, whatever it holds."""
+    if alive is None:
+        return x
+    return xp.where(alive, x, xp.zeros_like(x) if otherwise is None else otherwise)
+
+
+def states_of(hidden: Any) -> tuple[int, int]:
+    """How many states there are in a hidden state (1, N, D) or (N, D), and how wide they are."""
+    if hidden.ndim not in (2, 3) or (hidden.ndim == 3 and hidden.shape[0] != 1):
+        raise ShapeError(f"the hidden state has shape {tuple(hidden.shape)}, expected (1, N, D): one step")
+    return hidden.shape[-2], hidden.shape[-1]
 
 
 def _gates(xp: Any, gates: Any, hidden: Any, count: int) -> list[Any]:
     """The gates of a cell, each (N, D)."""
-    rows, width = hidden.shape[-2], hidden.shape[-1]
+    rows, width = states_of(hidden)
     require_shape("the gates", gates, (*hidden.shape[:-1], count * width), f", {count} gates for each state")
     flat = xp.reshape(gates, (rows, count * width))
     return [flat[:, k * width:(k + 1) * width] for k in range(count)]
@@ -183,13 +198,12 @@ class LSTMUnit(Operator):
         lengths, (timestep,) = _split_lengths(rest, sequence_lengths, 1)
         require_shape("the cell", cell_prev, hidden_prev.shape, ", the hidden state's")
         i, f, o, g = _gates(xp, gates, hidden_prev, 4)
-        alive = _alive(xp, lengths if sequence_lengths else None, timestep, i.shape[0], gates)
+        alive = _alive(xp, lengths if sequence_lengths else None, timestep, i.shape[0])
         before = xp.reshape(cell_prev, i.shape)
         cell = sigmoid(xp, f + forget_bias) * before + sigmoid(xp, i) * xp.tanh(g)
         hidden = sigmoid(xp, o) * xp.tanh(cell)
-        kept = 0 if drop_states else 1
-        hidden = alive * hidden + (1 - alive) * kept * xp.reshape(hidden_prev, i.shape)
-        cell = alive * cell + (1 - alive) * kept * before
+        hidden = _where_alive(xp, alive, hidden, None if drop_states else xp.reshape(hidden_prev, i.shape))
+        cell = _where_alive(xp, alive, cell, None if drop_states else before)
         return xp.reshape(hidden, hidden_prev.shape), xp.reshape(cell, hidden_prev.shape)
 
     def gradient(op: Rule) -> None:
@@ -223,19 +237,22 @@ class LSTMUnitGradient(Operator):
     def kernel(xp: Any, hidden_prev: Any, cell_prev: Any, gates: Any, *rest: Any, forget_bias: float, drop_states: bool,
                sequence_lengths: bool) -> Any:
         lengths, (timestep, _hidden, cell, dhidden, dcell) = _split_lengths(rest, sequence_lengths, 5)
-        for name, x in (("hidden state", dhidden), ("cell", dcell)):
-            require_shape(f"the gradient of the {name}", x, hidden_prev.shape, ", the state's")
+        for name, x in (("the cell", cell_prev), ("the new cell", cell), ("the gradient of the hidden state", dhidden),
+                        ("the gradient of the cell", dcell)):
+            require_shape(name, x, hidden_prev.shape, ", the hidden state's")
         i, f, o, g = _gates(xp, gates, hidden_prev, 4)
-        alive = _alive(xp, lengths if sequence_lengths else None, timestep, i.shape[0], gates)
+        alive = _alive(xp, lengths if sequence_lengths else None, timestep, i.shape[0])
         dh, dc, before, now = (xp.reshape(x, i.shape) for x in (dhidden, dcell, cell_prev, cell))
-        kept = 0 if drop_states else 1
-        past = (1 - alive) * kept
         i, f, o = sigmoid(xp, i), sigmoid(xp, f + forget_bias), sigmoid(xp, o)
         g, squashed = xp.tanh(g), xp.tanh(now)
-        through = alive * (dc + dh * o * (1 - squashed * squashed))
+        alive_dh = _where_alive(xp, alive, dh)
+        through = _where_alive(xp, alive, dc) + alive_dh * o * (1 - squashed * squashed)
         dgates = xp.concat([through * g * i * (1 - i), through * before * f * (1 - f),
-                            alive * dh * squashed * o * (1 - o), through * i * (1 - g * g)], axis=1)
-        return (xp.reshape(past * dh, hidden_prev.shape), xp.reshape(through * f + past * dc, cell_prev.shape),
+                            alive_dh * squashed * o * (1 - o), through * i * (1 - g * g)], axis=1)
+        zero = xp.zeros_like(dh)
+        dhidden_prev = zero if drop_states else _where_alive(xp, alive, zero, dh)
+        dcell_prev = _where_alive(xp, alive, through * f, None if drop_states else dc)
+        return (xp.reshape(dhidden_prev, hidden_prev.shape), xp.reshape(dcell_prev, cell_prev.shape),
                 xp.reshape(dgates, gates.shape))
 
 
@@ -259,10 +276,10 @@ class GRUUnit(Operator):
     def kernel(xp: Any, hidden_prev: Any, gates: Any, *rest: Any, drop_states: bool, sequence_lengths: bool) -> Any:
         lengths, (timestep,) = _split_lengths(rest, sequence_lengths, 1)
         _reset, z, candidate = _gates(xp, gates, hidden_prev, 3)
-        alive = _alive(xp, lengths if sequence_lengths else None, timestep, z.shape[0], gates)
+        alive = _alive(xp, lengths if sequence_lengths else None, timestep, z.shape[0])
         before, z = xp.reshape(hidden_prev, z.shape), sigmoid(xp, z)
         hidden = z * before + (1 - z) * xp.tanh(candidate)
-        hidden = alive * hidden + (1 - alive) * (0 if drop_states else 1) * before
+        hidden = _where_alive(xp, alive, hidden, None if drop_states else before)
         return xp.reshape(hidden, hidden_prev.shape)
 
     def gradient(op: Rule) -> None:
@@ -295,11 +312,11 @@ class GRUUnitGradient(Operator):
         lengths, (timestep, _hidden, dhidden) = _split_lengths(rest, sequence_lengths, 3)
         require_shape("the gradient of the hidden state", dhidden, hidden_prev.shape, ", the state's")
         _reset, z, candidate = _gates(xp, gates, hidden_prev, 3)
-        alive = _alive(xp, lengths if sequence_lengths else None, timestep, z.shape[0], gates)
+        alive = _alive(xp, lengths if sequence_lengths else None, timestep, z.shape[0])
         z, candidate = sigmoid(xp, z), xp.tanh(candidate)
         before, dh = xp.reshape(hidden_prev, z.shape), xp.reshape(dhidden, z.shape)
-        through = alive * dh
+        through = _where_alive(xp, alive, dh)
         dgates = xp.concat([xp.zeros_like(z), through * (before - candidate) * z * (1 - z),
                             through * (1 - z) * (1 - candidate * candidate)], axis=1)
-        dprev = through * z + (1 - alive) * (0 if drop_states else 1) * dh
+        dprev = _where_alive(xp, alive, through * z, None if drop_states else dh)
         return xp.reshape(dprev, hidden_prev.shape), xp.reshape(dgates, gates.shape)

@@ -56,7 +56,7 @@ class InferenceLSTM(Operator):
 
 def require_fitting(inputs: Sequence[Any], num_layers: int, has_biases: bool, batch_first: bool,
                     bidirectional: bool) -> None:
-    """Raises ShapeError or ValueError unless sequences, states and parameters go together; torch itself looks at few."""
+    """Raises ShapeError or ValueError unless sequences, states and parameters go together; torch looks at few."""
     directions, each = 2 if bidirectional else 1, 4 if has_biases else 2
     expected = 3 + num_layers * directions * each
     if len(inputs) != expected or num_layers < 1:

@@ -18,4 +18,4 @@ def relu(xp: Any, X: np.ndarray) -> np.ndarray:
 
 @override("ReluGradient")
 def relu_gradient(xp: Any, Y: np.ndarray, dY: np.ndarray) -> np.ndarray:
-    return np.where(Y > 0, expect_like(dY, Y), 0)
+    return np.where(Y <= 0, 0, expect_like(dY, Y))

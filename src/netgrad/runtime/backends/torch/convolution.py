@@ -21,7 +21,7 @@ def _border(xp: Any, X: torch.Tensor, at: Placed) -> tuple[torch.Tensor, tuple[i
 
 def convolution(xp: Any, X: Any, filter: Any, bias: Any, *, order: str, group: int, op: Any) -> Any:
     first, weights, at = reference.place(xp, X, filter, order, group, op)
-    if len(at.kernel) > 3:
+    if len(at.kernel) > 3 or not weights.numel():
         return reference.Conv.kernel(xp, X, filter, bias, order=order, group=group, op=op)
     if bias is not None:
         require_shape("the bias", bias, weights.shape[:1], ", one number per filter")
@@ -41,7 +41,7 @@ def convolution_gradient(xp: Any, X: Any, filter: Any, dY: Any, *, order: str, g
     first, weights, at = reference.place(xp, X, filter, order, group, op)
     wanted = join_dims(first.shape[0], weights.shape[0], at.out, order)
     require_shape("the output's gradient", dY, wanted, ", the output's")
-    if len(at.kernel) > 3 or not dY.numel():
+    if len(at.kernel) > 3 or not dY.numel() or not weights.numel():
         return reference.ConvGradient.kernel(xp, X, filter, dY, order=order, group=group, no_bias=no_bias, op=op)
     wants_image = op.num_outputs > (1 if no_bias else 2)
     gray = wants_image and first.shape[1] == 1 and len(at.kernel) == 2 and first.device.type == "cpu"

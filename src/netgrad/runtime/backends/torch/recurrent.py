@@ -7,8 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from netgrad.ops._arrays import require_shape
-from netgrad.ops.recurrent import _split_lengths
+from netgrad.ops._arrays import require_shape, require_size
+from netgrad.ops.recurrent import _split_lengths, states_of
 from netgrad.ops.stacked_lstm import InferenceLSTM, require_fitting
 from netgrad.runtime.backends.torch import override
 
@@ -20,15 +20,16 @@ def _ended(lengths: Tensor | None, timestep: Tensor, rows: int) -> Tensor | None
     if lengths is None:
         return None
     require_shape("the sequence lengths", lengths, (rows,), ", one per sequence")
+    require_size("the timestep", timestep, 1)
     ended = lengths <= timestep
     return ended.unsqueeze(1) if bool(ended.any()) else None
 
 
 def _flat(name: str, x: Tensor, hidden: Tensor, count: int = 1) -> Tensor:
     """(N, count D): a state, or gates, without the leading dimension."""
-    width = count * hidden.shape[-1]
-    require_shape(name, x, (*hidden.shape[:-1], width), ", by the hidden state's")
-    return x.reshape(hidden.shape[-2], width)
+    rows, width = states_of(hidden)
+    require_shape(name, x, (*hidden.shape[:-1], count * width), ", by the hidden state's")
+    return x.reshape(rows, count * width)
 
 
 def _lstm_gates(gates: Tensor, forget_bias: float) -> tuple[Tensor, Tensor, Tensor, Tensor]:
