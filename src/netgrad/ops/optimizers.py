@@ -248,7 +248,14 @@ class FP32MomentumSGDUpdate(Update):
 
 
 def adam_correction(t: int, beta1: float, beta2: float) -> float:
-    """sqrt(1 - beta2^t) / (1 - beta1^t): what makes up for moments that began at zero; t counts from 1."""
+    """sqrt(1 - beta2^t) / (1 - beta1^t): what makes up for moments that began at zero; t counts from 1.
+
+    Raises ValueError where that is no number: betas from 1, iterations before 1.
+    """
+    if not (0 <= beta1 < 1 and 0 <= beta2 <= 1):
+        raise ValueError(f"beta1 must be at least 0 and less than 1, beta2 from 0 to 1; found {beta1:g} and {beta2:g}")
+    if t < 1:
+        raise ValueError(f"iter must be 0 (for the first update) or more; found {t - 1}")
     return math.sqrt(1 - beta2 ** t) / (1 - beta1 ** t)
 
 
@@ -386,7 +393,7 @@ class Adagrad(Update):
     def kernel(xp: Any, param: Any, moment: Any, grad: Any, lr: Any, *, epsilon: float, decay: float,
                weight_decay: float) -> Any:
         same_shape(param=param, moment=moment, grad=grad)
-        g = grad + weight_decay * param
+        g = grad + weight_decay * param if weight_decay else grad
         h = decay * moment + g * g
         effective = number(xp, lr, param) / (xp.sqrt(h) + epsilon)
         return param + effective * g, h, effective, effective * g
@@ -404,7 +411,8 @@ def sparse_adagrad(xp: Any, param: Any, moment: Any, indices: Any, grad: Any, lr
     rate = number(xp, lr, param)
 
     def step(p: Any, h: Any, g: Any) -> Rows:
-        g = xp.astype(g, p.dtype) + weight_decay * p
+        g = xp.astype(g, p.dtype)
+        g = g + weight_decay * p if weight_decay else g
         h = h + g * g
         return p + rate * g / (xp.sqrt(h) + epsilon), h
 
@@ -419,7 +427,8 @@ def rowwise_sparse_adagrad(xp: Any, param: Any, moment: Any, indices: Any, grad:
     rate = number(xp, lr, param)
 
     def step(p: Any, h: Any, g: Any) -> Rows:
-        g = xp.astype(g, p.dtype) + weight_decay * p
+        g = xp.astype(g, p.dtype)
+        g = g + weight_decay * p if weight_decay else g
         mean = row_mean(xp, g * g)
         total = xp.reshape(h, mean.shape) + mean
         return p + rate / (xp.sqrt(total) + epsilon) * g, xp.reshape(total, h.shape)

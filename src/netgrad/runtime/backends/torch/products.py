@@ -30,6 +30,9 @@ class Product:
 
     def add_to(self, W: Tensor, beta: float, alpha: float) -> None:
         """W becomes beta W + alpha dW."""
+        if not alpha or not beta:  # for addmm, nothing times NaN or an infinity is nothing
+            W.mul_(beta).add_(self(), alpha=alpha)
+            return
         W.addmm_(self.dY.t(), self.X, beta=beta, alpha=alpha)
 
 

@@ -63,6 +63,8 @@ def adam(xp: Any, inputs: Inputs, arguments: Mapping[str, Any], spare: bool) -> 
         return None
     t = reference.iteration(xp, iter)
     beta1, beta2 = arguments["beta1"], arguments["beta2"]
+    if not reference.adam_correction(t, beta1, beta2):
+        return None
     steps = [torch.tensor(float(t))] * len(inputs)
     p, m, v, g = ([row[k] for row in inputs] for k in range(4))
     # torch adds epsilon to the corrected root of the second moment, this operator to the uncorrected one
