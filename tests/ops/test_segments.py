@@ -138,6 +138,23 @@ def test_empty_segments_are_zero_and_half_tables_add_up_in_single(backend: str) 
 
 
 @BACKENDS
+@pytest.mark.parametrize("type", ["UnsortedSegmentSum", "UnsortedSegmentMean"])
+@pytest.mark.parametrize("shape", [(2, 3), (3, 1, 2), (0, 4)])
+def test_ids_of_several_dimensions_are_those_of_the_rows_in_order(
+    type: str, shape: tuple[int, ...], backend: str,
+) -> None:
+    size = int(np.prod(shape))
+    rows, ids = np.sin(np.arange(2.0 * size)).reshape(size, 2), np.arange(size, dtype=np.int32)[::-1] % 4
+    feeds = {"x": rows, "u": ids, "xs": rows.reshape(*shape, 2), "us": ids.reshape(shape), "g": np.ones((4, 2))}
+    found = evaluate([operator(type, ["x", "u"], ["y"], num_segments=4),
+                      operator(type, ["xs", "us"], ["ys"], num_segments=4),
+                      operator(type + "Gradient", ["g", "u"], ["dx"]),
+                      operator(type + "Gradient", ["g", "us"], ["dxs"])], feeds, backend=backend)
+    np.testing.assert_array_equal(found["ys"], found["y"])
+    np.testing.assert_array_equal(found["dxs"], found["dx"].reshape(*shape, 2))
+
+
+@BACKENDS
 @pytest.mark.parametrize(("type", "inputs", "words"), [
     ("LengthsSum", [X, np.array([2, 2], np.int32)], "add up to the number of rows, 5; their sum is 4"),
     ("LengthsMean", [X, np.array([6, -1], np.int32)], "must not be negative"),
@@ -147,6 +164,7 @@ def test_empty_segments_are_zero_and_half_tables_add_up_in_single(backend: str) 
     ("SortedSegmentMean", [X, np.array([1, 1, 2, 2, 3])], "begin at 0"),
     ("UnsortedSegmentSum", [X, np.array([0, 0, -1, 0, 0])], "found -1"),
     ("UnsortedSegmentSum", [X, np.array([0, 1])], "one entry per row, 5"),
+    ("UnsortedSegmentSum", [X, np.zeros((5, 3), np.int32)], r"SEGMENT_IDS has shape \(5, 3\), expected \(5, 2\)"),
     ("LengthsWeightedSum", [X, W[:4], LENGTHS], "one weight per row"),
 ])
 def test_wrong_segments_are_refused(type: str, inputs: list[np.ndarray], words: str, backend: str) -> None:

@@ -11,7 +11,7 @@ from caffe2.python.modeling.compute_norm_for_blobs import ComputeNormForBlobs
 from caffe2.python.modeling.compute_statistics_for_blobs import ComputeStatisticsForBlobs
 from caffe2.python.modeling.get_entry_from_blobs import GetEntryFromBlobs
 from caffe2.python.modeling.gradient_clipping import GradientClipping
-from caffe2.python.modeling.initializers import PseudoFP16Initializer, ReversePseudoFP16Initializer
+from caffe2.python.modeling.initializers import Initializer, PseudoFP16Initializer, ReversePseudoFP16Initializer
 from caffe2.python.modeling.parameter_info import ParameterInfo
 from caffe2.python.normalizer import BatchNormalizer, LayerNormalizer, Normalizer
 from caffe2.python.normalizer_context import NormalizerContext, UseNormalizer
@@ -412,3 +412,25 @@ def test_normalizers_call_the_layers_of_a_model():
         with pytest.raises(AssertionError, match=r"no normalizer is given for 'LAYER'; known are \['BATCH'\]"):
             NormalizerContext.current().get_normalizer("LAYER")
     assert not NormalizerContext.current().has_normalizer("BATCH")
+
+
+@pytest.mark.parametrize("aggregator", ["sum", "mean"])
+@pytest.mark.parametrize("build", [optimizer.build_sgd, optimizer.build_adagrad, optimizer.build_adam])
+def test_repeated_indices_of_any_shape_are_joined(build, aggregator):
+    """Words of sentences side by side, (T, N), move a table as the same words in one row do."""
+    tables = []
+    for ids in (np.array([[3, 1, 3], [0, 3, 1]]), np.array([3, 1, 3, 0, 3, 1])):
+        workspace.ResetWorkspace()
+        model = model_helper.ModelHelper("words")
+        table = model.create_param("table", [5, 2], Initializer("GivenTensorFill", values=1 + np.arange(10.0)))
+        square = model.net.Sqr(model.net.Gather([table, "ids"], "rows"), "squares")
+        model.AddGradientOperators([model.net.AveragedLoss(square, "loss")])
+        build(model, base_learning_rate=0.1, sparse_dedup_aggregator=aggregator)
+        workspace.FeedBlob("ids", ids)
+        workspace.RunNetOnce(model.param_init_net)
+        workspace.CreateNet(model.net)
+        workspace.RunNet(model.net, 3)
+        tables.append(workspace.FetchBlob("table"))
+    np.testing.assert_array_equal(*tables)
+    moved = tables[0] != 1 + np.arange(10).reshape(5, 2)
+    assert moved.all(axis=1).tolist() == [True, True, False, True, False]

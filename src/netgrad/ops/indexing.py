@@ -337,17 +337,18 @@ class ScatterWeightedSum(Operator):
 class Unique(Operator):
     """The distinct elements, in order, and for each element where it went."""
 
-    inputs = [In("indices", "1-D int32 or int64", differentiable=False)]
+    inputs = [In("indices", "int32 or int64, any shape", differentiable=False)]
     outputs = [Out("unique_indices", "1-D, sorted"), Out("remapping", "like indices, int32", optional=True)]
-    shape = data_dependent((None, 1), ("int32", 1))
     gradient = forbidden()
     example = Example({"indices": [5, 3, 5]}, {"unique_indices": [3, 5]})
 
+    def shape(indices: TensorType) -> tuple[TensorType, TensorType]:
+        return indices.with_dims((None,)), indices.with_dtype("int32")
+
     def kernel(xp: Any, indices: Any) -> Any:
-        if indices.ndim != 1 or xp.dtype_name(indices) not in ("int32", "int64"):
-            raise ValueError(f"indices are {xp.dtype_name(indices)} of shape {tuple(indices.shape)}: "
-                             "expected one dimension of int32 or int64")
-        values, inverse = xp.unique_inverse(indices)
+        if xp.dtype_name(indices) not in ("int32", "int64"):
+            raise ValueError(f"indices are {xp.dtype_name(indices)}, expected int32 or int64")
+        values, inverse = xp.unique_inverse(xp.reshape(indices, (-1,)))
         return values, xp.astype(xp.reshape(inverse, indices.shape), xp.int32)
 
 

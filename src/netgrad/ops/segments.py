@@ -6,6 +6,7 @@ gives 0. The reductions over looked-up rows are in `embeddings`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -39,6 +40,8 @@ LENGTHS = In("LENGTHS", "(S,) int: the number of rows of each segment; they add 
 SORTED_IDS = In("SEGMENT_IDS", "(N,) int: the segment of each row, beginning at 0 and going up by 0 or 1",
                 differentiable=False)
 UNSORTED_IDS = In("SEGMENT_IDS", "(N,) int: the segment of each row, in any order", differentiable=False)
+GRID_OF_IDS = In("SEGMENT_IDS", "int, (N,), or (N, M) where DATA is (N, M, ...), and so on: the segment of each row, "
+                 "in any order", differentiable=False)
 GO = In("segment_grads", "(S, ...)")
 GRAD_ON_WEIGHTS = Bool("grad_on_weights", False, "give the weights a gradient too")
 NUM_SEGMENTS = Int("num_segments", -1, "the number of segments S; one more than the greatest id unless given")
@@ -521,6 +524,10 @@ class SortedSegmentRangeLogMeanExpGradient(RangeGradient):
 
 def by_unsorted_ids(reduce: Reduce) -> Kernel:
     def kernel(xp: Any, DATA: Any, SEGMENT_IDS: Any, *, num_segments: int) -> Any:
+        if SEGMENT_IDS.ndim > 1:
+            require_shape("SEGMENT_IDS", SEGMENT_IDS, DATA.shape[:SEGMENT_IDS.ndim])
+            DATA = xp.reshape(DATA, (math.prod(SEGMENT_IDS.shape), *DATA.shape[SEGMENT_IDS.ndim:]))
+            SEGMENT_IDS = xp.reshape(SEGMENT_IDS, (-1,))
         return reduce(xp, DATA, *unsorted_segments(xp, SEGMENT_IDS, DATA.shape[0], num_segments))
 
     return kernel
@@ -528,8 +535,10 @@ def by_unsorted_ids(reduce: Reduce) -> Kernel:
 
 def from_unsorted_ids(mean: bool) -> Kernel:
     def kernel(xp: Any, segment_grads: Any, SEGMENT_IDS: Any) -> Any:
-        count = segment_grads.shape[0]
-        return _from_segments(xp, segment_grads, *unsorted_segments(xp, SEGMENT_IDS, None, count), mean)
+        count, ids = segment_grads.shape[0], SEGMENT_IDS
+        flat = xp.reshape(ids, (-1,)) if ids.ndim > 1 else ids
+        rows = _from_segments(xp, segment_grads, *unsorted_segments(xp, flat, None, count), mean)
+        return rows if ids.ndim < 2 else xp.reshape(rows, (*ids.shape, *rows.shape[1:]))
 
     return kernel
 
@@ -541,12 +550,24 @@ def weighted_from_unsorted_ids(xp: Any, SCALARS: Any, segment_grads: Any, SEGMEN
 
 
 class UnsortedReduction(Operator, abstract=True):
-    inputs = [DATA, UNSORTED_IDS]
+    inputs = [DATA, GRID_OF_IDS]
     outputs = [Out("OUTPUT", "(S, ...)")]
     arguments = [NUM_SEGMENTS]
 
     def shape(DATA: TensorType, *others: TensorType, num_segments: int, **arguments: Any) -> TensorType:
-        return rows_like(None if num_segments == -1 else num_segments, DATA)
+        ids = others[-1]
+        if DATA.dims is None or ids.dims is None:
+            return DATA.with_dims(None)
+        return DATA.with_dims((None if num_segments == -1 else num_segments, *DATA.dims[ids.rank:]))
+
+
+class UnsortedGradient(RowsGradient, abstract=True):
+    inputs = [GO, GRID_OF_IDS]
+
+    def shape(segment_grads: TensorType, SEGMENT_IDS: TensorType, **arguments: Any) -> TensorType:
+        if segment_grads.dims is None or SEGMENT_IDS.dims is None:
+            return segment_grads.with_dims(None)
+        return segment_grads.with_dims((*SEGMENT_IDS.dims, *segment_grads.dims[1:]))
 
 
 class UnsortedSegmentSum(UnsortedReduction):
@@ -584,20 +605,18 @@ class UnsortedSegmentWeightedSum(UnsortedReduction):
         op.emit("UnsortedSegmentWeightedSumGradient", [op.I(1), op.GO(0), op.I(2)], [op.GI(0)])
 
 
-class UnsortedSegmentSumGradient(SegmentGradient):
+class UnsortedSegmentSumGradient(UnsortedGradient):
     """Derivative of UnsortedSegmentSum by DATA."""
 
-    inputs = [GO, UNSORTED_IDS]
     kernel = from_unsorted_ids(mean=False)
     example = Example(
         {"segment_grads": [[1.0], [0.5]], "SEGMENT_IDS": [1, 0, 1]},
         {"data_grads": [[0.5], [1.0], [0.5]]})
 
 
-class UnsortedSegmentMeanGradient(SegmentGradient):
+class UnsortedSegmentMeanGradient(UnsortedGradient):
     """Derivative of UnsortedSegmentMean by DATA."""
 
-    inputs = [GO, UNSORTED_IDS]
     kernel = from_unsorted_ids(mean=True)
     example = Example(
         {"segment_grads": [[1.0], [0.5]], "SEGMENT_IDS": [1, 0, 1]},
