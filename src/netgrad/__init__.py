@@ -35,6 +35,7 @@ if TYPE_CHECKING:
         save,
         save_parameters,
         seed,
+        use_backend,
         verify,
     )
     from netgrad.graph.arguments import Bool, DType, Float, Floats, Int, Ints, Str, Strs
@@ -48,7 +49,7 @@ if TYPE_CHECKING:
 __all__ = ["Bool", "DType", "Float", "Floats", "In", "Int", "Ints", "Net", "Operator", "Out", "Rule", "Str", "Strs",
            "TensorType", "Workspace", "__version__", "backward", "check", "data_dependent", "emits", "explain",
            "forbidden", "hessian_vector", "load", "load_parameters", "no_gradient", "operator", "pass_through",
-           "same_as", "save", "save_parameters", "seed", "show", "through_kernel", "verify"]
+           "same_as", "save", "save_parameters", "seed", "show", "through_kernel", "use_backend", "verify"]
 
 _OWNERS = {name: owner for owner, names in {
     "netgrad.graph.arguments": "Bool DType Float Floats Int Ints Str Strs",

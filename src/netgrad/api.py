@@ -164,6 +164,26 @@ def seed(n: int) -> None:
     random.seed(n)
 
 
+def use_backend(name: str) -> None:
+    """Chooses what computes in this process: "numpy" or "torch", as ``NETGRAD_BACKEND`` does from outside.
+
+    It holds for all workspaces that name no backend of their own, that of Caffe2's functions among them, and is to be
+    said before the first of them holds a blob.
+
+    Raises:
+        BackendError: there is no such backend, it is not installed, or a workspace computes with another already.
+    """
+    from netgrad.runtime import backends
+    from netgrad.runtime.errors import BackendError
+
+    backends.get(name)
+    for label, workspace in _workspace.Workspace.by_name.items():
+        if workspace.chosen_backend not in (None, name):
+            raise BackendError(f"the workspace {label!r} computes with {workspace.chosen_backend} already; call "
+                               f"use_backend({name!r}) before its first blob is fed or made")
+    backends.use(name)
+
+
 class Workspace(_workspace.Workspace):
     """Blobs by name, and nets that run on them.
 

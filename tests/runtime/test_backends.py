@@ -10,6 +10,7 @@ import sys
 import numpy as np
 import pytest
 
+import netgrad
 from netgrad.proto import caffe2_pb2
 from netgrad.runtime import backends, dtypes
 from netgrad.runtime.errors import BackendError, BadIndex
@@ -48,6 +49,29 @@ def test_another_name_is_an_error_that_lists_the_names():
     assert "BackendError" in said and "'tensorflow'" in said and "numpy or torch" in said
     with pytest.raises(BackendError, match=r"no backend 'jax'"):
         backends.get("jax")
+
+
+USE = """
+import netgrad, numpy as np
+from caffe2.python import workspace
+netgrad.use_backend("numpy")
+workspace.FeedBlob("x", np.ones(2)); workspace.FetchBlob("x")
+netgrad.use_backend("numpy")
+print(workspace.Workspace.current.backend.name, netgrad.Workspace().backend.name)
+"""
+
+
+def test_a_program_chooses_the_backend_of_every_workspace_that_names_none():
+    assert python(USE, NETGRAD_BACKEND="") == "numpy numpy"
+    pytest.importorskip("torch")
+    assert python(USE, NETGRAD_BACKEND="torch") == "numpy numpy"
+
+
+def test_choosing_after_something_was_computed_is_refused():
+    pytest.importorskip("torch")
+    assert "workspace 'default' computes with numpy already" in python(USE + "netgrad.use_backend('torch')")
+    with pytest.raises(BackendError, match=r"no backend 'jax'"):
+        netgrad.use_backend("jax")
 
 
 @pytest.fixture

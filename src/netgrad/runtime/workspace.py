@@ -130,6 +130,11 @@ class Workspace:
                 self._backend = backends.get(self._backend_name)
         return self._backend
 
+    @property
+    def chosen_backend(self) -> str | None:
+        """The name of the backend, if it is settled already; asking settles nothing."""
+        return self._backend_name if self._backend is None else self._backend.name
+
     # blobs
 
     @property

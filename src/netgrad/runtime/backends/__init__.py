@@ -121,6 +121,12 @@ def default_name() -> str:
     return _default
 
 
+def use(name: str) -> None:
+    """Makes a backend the default one, before anything has asked for it: see `netgrad.use_backend`."""
+    global _default
+    _default = get(name).name
+
+
 def get(name: str | None = None) -> Backend:
     """The backend of that name, or the default one; raises `BackendError` when there is none."""
     name = name or default_name()
