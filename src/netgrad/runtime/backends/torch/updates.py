@@ -8,6 +8,7 @@ serve.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -127,26 +128,40 @@ def _places(indices: Tensor, rows: int) -> np.ndarray | None:
 
 #: so many bytes of rows are worked on at a time, since all passes over them should find them in the cache
 _BLOCK = 1 << 16
+_scratch = threading.local()
 
 
-def _blocks(places: np.ndarray, row: int) -> Iterator[np.ndarray]:
+def _blocks(places: np.ndarray, rows: int, row: int) -> Iterator[np.ndarray]:
     """Positions in blocks whose rows of so many bytes fit the cache; no place twice in a block.
 
-    Equal places come in their order, in later blocks.
+    Equal places, below ``rows``, come in their order, in later blocks.
     """
     size = max(64, _BLOCK // max(1, row))
-    order = places.argsort(kind="stable")
-    ordered = places[order]
-    again = ordered[1:] == ordered[:-1]
-    while again.any():
-        first = np.concatenate([[True], ~again])
-        once = order[first]
+    stamps = getattr(_scratch, "stamps", None)
+    if stamps is None or stamps.size < rows:
+        stamps = _scratch.stamps = np.empty(rows, np.int64)
+    positions = np.arange(places.size)
+    left = places
+    while True:
+        stamps[left[::-1]] = positions[::-1]  # of equal places, the first is written last
+        first = stamps.take(left) == positions
+        whole = bool(first.all())
+        once = positions if whole else positions[first]
         for start in range(0, once.size, size):
             yield once[start:start + size]
-        order, ordered = order[~first], ordered[~first]
-        again = ordered[1:] == ordered[:-1]
-    for start in range(0, order.size, size):
-        yield order[start:start + size]
+        if whole:
+            return
+        positions = positions[~first]
+        left = places.take(positions)
+
+
+def _as_items(array: np.ndarray) -> np.ndarray:
+    """(N, ...) as a vector of items that NumPy moves fastest, where a row is as large as one; else as (N, entries)."""
+    size = array.nbytes // array.shape[0]
+    if size == array.itemsize:
+        return array.reshape(-1)
+    kind = {8: np.complex64, 16: np.complex128}.get(size)
+    return array.reshape(array.shape[0], -1) if kind is None else array.view(kind).reshape(-1)
 
 
 def _grad_rows(grad: Tensor, count: int, param: Tensor) -> np.ndarray | None:
@@ -163,23 +178,25 @@ def sparse_adagrad(xp: Any, inputs: Inputs, arguments: Mapping[str, Any], spare:
     places = _places(indices, param.shape[0])
     if places is None or (gradient := _grad_rows(grad, places.size, param)) is None:
         return None
-    table, sums = param.numpy(), moment.numpy()
-    rate, epsilon = (table.dtype.type(x) for x in (lr.item(), arguments["epsilon"]))
-    decay = table.dtype.type(arguments["weight_decay"])
+    kind = gradient.dtype
+    table, sums, gradient = map(_as_items, (param.numpy(), moment.numpy(), np.ascontiguousarray(gradient)))
+    rate, epsilon = (kind.type(x) for x in (lr.item(), arguments["epsilon"]))
+    decay = kind.type(arguments["weight_decay"])
     with np.errstate(all="ignore"):
-        for positions in _blocks(places, table.strides[0]):
-            at, g = places.take(positions), gradient.take(positions, 0)
-            p, h = table.take(at, 0), sums.take(at, 0)
+        for positions in _blocks(places, param.shape[0], table.strides[0]):
+            at, moved = places.take(positions), gradient.take(positions, 0)
+            new_p, new_h = table.take(at, 0), sums.take(at, 0)
+            g, p, h = moved.view(kind), new_p.view(kind), new_h.view(kind)
             if decay:
-                g = g + decay * p
+                g += decay * p
             h += g * g
-            sums[at] = h
+            sums[at] = new_h
             np.sqrt(h, out=h)
             h += epsilon
             g *= rate
             g /= h
             p += g
-            table[at] = p
+            table[at] = new_p
     return [(param, moment)]
 
 
@@ -195,7 +212,7 @@ def rowwise_sparse_adagrad(xp: Any, inputs: Inputs, arguments: Mapping[str, Any]
     rate, epsilon = (table.dtype.type(x) for x in (lr.item(), arguments["epsilon"]))
     decay = table.dtype.type(arguments["weight_decay"])
     with np.errstate(all="ignore"):
-        for positions in _blocks(places, table.strides[0]):
+        for positions in _blocks(places, param.shape[0], table.strides[0]):
             at, g = places.take(positions), gradient.take(positions, 0)
             p, h = table.take(at, 0), sums.take(at, 0)
             if decay:
