@@ -106,7 +106,7 @@ def test_what_nobody_looks_at_is_numpys_and_what_somebody_does_stays(name):
 
 
 @pytest.mark.parametrize("name", backends.available())
-@pytest.mark.parametrize("value", [f(3, 1000), f(4).astype("float64"), np.float32(2.0), np.arange(4), f(0, 3)], ids=str)
+@pytest.mark.parametrize("value", [f(3, 1000), f(4).astype("float64"), np.float32(2.0), f(0, 3)], ids=str)
 def test_other_sizes_and_types_run_plainly(name, value):
     both(name, {"a": value}, relus())
 

@@ -287,3 +287,19 @@ def test_updates_that_see_each_other_keep_their_order(name, ops):
         ws.run_net("n", 4)
         made.append(ws)
     equal(*made)
+
+
+def test_nothing_is_copied_for_what_is_not_served(ws, monkeypatch):
+    updating(ws)
+    (step,) = ws.nets["n"].plan.steps
+    copies = []
+    copied = step.writers.copied
+    monkeypatch.setattr(step.writers, "copied", lambda *given: copies.append(given) or copied(*given))
+    for name in ("p", "g", "lr", "one"):
+        ws.feed_blob(name, ws.fetch_blob(name).astype("float16"))
+    ws.run_net("n", 4)
+    assert len(copies) == 1
+    for name in ("p", "g", "lr", "one"):
+        ws.feed_blob(name, ws.fetch_blob(name).astype("float32"))
+    ws.run_net("n", 4)
+    assert len(copies) == 2 and runs_in_place(ws)

@@ -86,7 +86,7 @@ class Update(Fused):
     """Updates of one type, of different parameters, in place where that cannot be seen."""
 
     __slots__ = ("arguments", "array_type", "blobs", "gradient", "held_once", "names", "outputs", "owned", "pairs",
-                 "places", "products", "spared", "write", "writers", "written", "xp")
+                 "places", "products", "refused", "spared", "write", "writers", "written", "xp")
 
     def __init__(self, members: Sequence[Step], positions: Sequence[int], pairs: Sequence[tuple[int, int]],
                  write: Callable[..., Any], held_once: Callable[[Any, str], bool], spared: Sequence[str],
@@ -114,6 +114,8 @@ class Update(Fused):
         #: where the gradient, whose layout copies get, stands among the inputs
         self.gradient = _GRADIENTS.get(first.binding.type)
         self.writers = writers
+        #: what the writer did not serve last, so that nothing is copied for it in vain
+        self.refused: list[Any] | None = None
 
     def run(self) -> None:
         blobs, held_once, array_type = self.blobs, self.held_once, self.array_type
@@ -122,13 +124,16 @@ class Update(Fused):
         spare = bool(self.spared) and all(name in blobs and held_once(blobs, name) for name in self.spared)
         try:
             inputs = [[blobs[name] for name in names] for names in self.names] if self.products is None else [
-                [self._look(name) for name in names] for names in self.names]
+                [self._look(name) if k == self.gradient else blobs[name] for k, name in enumerate(names)]
+                for names in self.names]
         except KeyError:
             return self.run_plainly()
         for row in inputs:
             for value in row:
                 if type(value) is not array_type and type(value) is not self.products:
                     return self.run_plainly()
+        if self.refused is not None and self.refused == self._kinds(inputs):
+            return self.run_plainly()
         gradient, writers = self.gradient, self.writers
         if gradient is not None:
             taken += [k for k, (member, i) in enumerate(self.places) if k not in taken
@@ -139,6 +144,7 @@ class Update(Fused):
             inputs[member][i] = writers.copied(inputs[member][i], like)
         results = self.write(self.xp, inputs, self.arguments, spare)
         if results is None:
+            self.refused = self._kinds(inputs)
             return self.run_plainly()
         for names, row in zip(self.outputs, results):
             for name, value in zip(names, row):
@@ -149,6 +155,11 @@ class Update(Fused):
 
     def without_storage(self) -> Iterator[tuple[int, int]]:
         return ((position, o) for position in self.positions for _, o in self.pairs)
+
+    def _kinds(self, inputs: Sequence[Sequence[Any]]) -> list[Any]:
+        """What tells whether the writer serves: types, shapes and devices of what would be written."""
+        return [(value.dtype, value.shape, getattr(value, "device", None))
+                for member, i in self.places for value in (inputs[member][i],)]
 
     def _look(self, name: str) -> Any:
         """What is in a blob; a gradient that is not computed so far as that."""
