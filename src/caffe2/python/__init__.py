@@ -7,15 +7,7 @@ from netgrad.on_import import import_along
 import_along("torch", "netgrad.bridge.torch_operators")  # torch.ops._caffe2
 
 #: modules that Caffe2 has and netgrad has not, or not yet
-_TO_COME = frozenset((
-    "cached_reader", "caffe_translator",
-    "data_workers", "dataio", "dataset", "db_file_reader", "db_test", "docs",
-    "examples", "ideep",
-    "mint", "mkl",
-    "onnx", "parallel_workers", "pipeline",
-    "queue_util", "record_queue", "text_file_reader",
-    "trt",
-))
+_TO_COME = frozenset(("caffe_translator", "db_test", "docs", "examples", "ideep", "mint", "mkl", "onnx", "trt"))
 
 
 def __getattr__(name: str) -> Any:

@@ -23,9 +23,11 @@ def run_plan(plan: caffe2_pb2.PlanDef, workspace: Workspace) -> bool:
 
     So does Ctrl-C, which threads of the plan see too: they end after their current operators.
     """
-    for net in plan.network:
-        workspace.create_net(net, overwrite=True)
     nets = {net.name: net for net in plan.network}
+    private = {name for step in plan.execution_step for name in _networks(step)} - _own_networks(plan.execution_step)
+    for name, net in nets.items():
+        if name not in private:  # its blobs would be shared by all workspaces below this one
+            workspace.create_net(net, overwrite=True)
     stop = _Stop()
     for step in [_Step(step, nets, stop, workspace) for step in plan.execution_step]:
         step.run()
@@ -134,8 +136,10 @@ class _Step:
         step = self.definition
         if step.create_workspace:
             inside = Workspace(self.outside)
-            for name in sorted(self._networks()):
-                inside.create_net(self.nets[name])
+            own = {*step.network, *([step.report_net] if step.report_net else ())} | _own_networks(step.substep)
+            for name, net in self.nets.items():
+                if name in own:
+                    inside.create_net(net)
             self._prepare(inside)
         reports = [_Reporter(reporter.run, reporter.definition.run_every_ms / 1e3) for reporter in self.reporters]
         if step.report_net:
@@ -152,8 +156,9 @@ class _Step:
 
     def _run_rounds(self) -> None:
         actions = self.actions or [substep.run for substep in self.substeps]
+        side_by_side = self.definition.concurrent_substeps or self.definition.num_concurrent_instances > 1
         for _ in self._rounds():
-            if self.definition.concurrent_substeps and len(actions) > 1:
+            if side_by_side and len(actions) > 1:
                 self._side_by_side(actions)
             else:
                 for action in actions:
@@ -162,11 +167,6 @@ class _Step:
                         return
             if self._should_stop():
                 return
-
-    def _networks(self) -> set[str]:
-        """The plan's nets that this step runs."""
-        step = self.definition
-        return _networks(step) & set(self.nets)
 
     def _rounds(self) -> Iterable[int]:
         if self.definition.HasField("num_iter"):
@@ -218,3 +218,10 @@ class _Step:
 def _networks(step: caffe2_pb2.ExecutionStep) -> set[str]:
     """Names of the nets that a step runs, reporters included."""
     return {*step.network, *([step.report_net] if step.report_net else ())}.union(*map(_networks, step.substep))
+
+
+def _own_networks(steps: Iterable[caffe2_pb2.ExecutionStep]) -> set[str]:
+    """Names of the nets that steps run in the workspace that they are given, and not in one of their own."""
+    return set().union(*(
+        {*step.network, *([step.report_net] if step.report_net else ())} | _own_networks(step.substep)
+        for step in steps if not step.create_workspace))
