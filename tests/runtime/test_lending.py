@@ -84,3 +84,73 @@ def test_tensors_that_want_a_gradient_and_odd_dtypes(ws):
     ws.feed_blob("s", "text")
     with pytest.raises(BlobError, match=r"'s' holds no tensor of numbers"):
         ws.blobs["s"].to_torch()
+
+
+VIEWS = {"numpy": lambda t: t.numpy(), "dlpack": torch.from_dlpack, "view": lambda t: t[:], "numpy of dlpack":
+         lambda t: np.from_dlpack(t)}
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_views_of_the_tensor_follow_operators_in_place(ws, view):
+    for feed in (lambda: torch.ones(1000), lambda: np.ones(1000, np.float32)):
+        ws.feed_blob("x", feed())
+        tensor = ws.blobs["x"].to_torch()
+        seen = VIEWS[view](tensor)
+        for _ in range(3):
+            ws.run(op("TAffine", "x", "x", scale=2.0))
+            other = [np.full(1000, 5, np.float32) for _ in range(4)]
+        del other
+        assert np.asarray(seen).tolist() == tensor.tolist() == ws.fetch_blob("x").tolist() == [8.0] * 1000
+
+
+@pytest.mark.parametrize("view", ["numpy", "dlpack", "numpy of dlpack"])
+def test_memory_that_a_user_sees_is_not_freed_when_the_blob_gets_another_shape(ws, view):
+    ws.feed_blob("x", torch.ones(1000))
+    tensor = ws.blobs["x"].to_torch()
+    seen = VIEWS[view](tensor)
+    ws.feed_blob("more", np.zeros(1000, np.float32))
+    for _ in range(2):
+        ws.run(op("Append", "x more", "x"))
+        other = [np.full(1000, 5, np.float32) for _ in range(4)]
+    del other
+    assert tensor.shape == (3000,) and np.asarray(seen).tolist() == [1.0] * 1000
+
+
+def test_results_go_into_tensors_of_every_layout(ws):
+    rows = torch.arange(6.0).reshape(2, 3)
+    for given in (rows.t(), rows[:, 1], rows[:, :1].expand(2, 3), torch.zeros(0)):
+        before = given.tolist()
+        ws.feed_blob("x", given)
+        ws.run(op("TAffine", "x", "x", scale=2.0))
+        expected = (2 * np.array(before, np.float32)).tolist()
+        assert ws.fetch_blob("x").tolist() == given.tolist() == expected
+    with torch.inference_mode():
+        given = torch.ones(2)
+    ws.feed_blob("x", given)
+    ws.run(op("TAffine", "x", "x", scale=2.0))
+    assert given.tolist() == [2, 2]
+
+
+def test_what_keeps_values_keeps_them_as_they_were(ws):
+    given = torch.ones(2)
+    ws.feed_blob("x", given)
+    for each in (op("CreateBlobsQueue", "", "queue", capacity=2, num_blobs=1), op("EnqueueBlobs", "queue x", "x")):
+        ws.run(each)
+    given.fill_(9)
+    ws.run(op("DequeueBlobs", "queue", "y"))
+    assert ws.fetch_blob("y").tolist() == [1, 1]
+
+
+def test_another_librarys_array_is_seen_and_never_written(ws):
+    theirs = np.ones(4, np.float32)
+
+    class Foreign:
+        def __dlpack__(self, **options):
+            return theirs.__dlpack__(**options)
+
+        def __dlpack_device__(self):
+            return theirs.__dlpack_device__()
+
+    ws.feed_blob("x", Foreign())
+    ws.run(net("n", op("TAffine", "x", "y", scale=1.0), op("TAffine", "x", "x", scale=2.0)))
+    assert theirs.tolist() == [1] * 4 and ws.fetch_blob("x").tolist() == [2] * 4

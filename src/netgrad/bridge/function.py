@@ -13,6 +13,7 @@ from netgrad.graph import registry, scope
 from netgrad.graph.net import Net
 from netgrad.graph.operator import GradientSlice
 from netgrad.proto import caffe2_pb2
+from netgrad.runtime import lending
 from netgrad.runtime.workspace import Workspace
 
 
@@ -25,7 +26,7 @@ def share(workspace: Workspace, tensors: Mapping[str, torch.Tensor]) -> None:
         raise ValueError(f"tensors are shared with workspaces on torch; this one is on {workspace.backend.name}, whose "
                          "blobs are copies: feed them")
     for name, tensor in tensors.items():
-        workspace.values[str(name)] = tensor.detach()
+        workspace.values[str(name)] = lending.show(tensor.detach())
 
 
 @dataclass(frozen=True)

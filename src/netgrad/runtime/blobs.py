@@ -72,7 +72,8 @@ def from_user(value: Any, backend: Backend, device: Any = None) -> Any:
         if backend.name == "torch":
             from torch.utils.dlpack import from_dlpack
 
-            return _from_torch(from_dlpack(value), backend, device)
+            tensor = from_dlpack(value)  # which another library may change, but nets may not
+            return lending.show(tensor) if device is None else _from_torch(tensor, backend, device)
         return _from_array(np.from_dlpack(value), backend, device)
     if isinstance(value, np.generic):
         return _from_array(np.asarray(value), backend, device)

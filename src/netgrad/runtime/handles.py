@@ -50,10 +50,11 @@ class Blob:
     def to_torch(self) -> Any:
         """A torch tensor that shares the blob's values from now on: what is written into it is the blob's.
 
-        Nothing is copied where the backend is torch and no other blob has the same storage. Raises `BlobError` where
-        the blob holds no tensor of numbers.
+        Nothing is copied where the backend is torch and nobody else holds the tensor: no other blob, no stack of
+        earlier values. Raises `BlobError` where the blob holds no tensor of numbers.
         """
         values, backend = self._workspace.values, self._workspace.backend
+        alone = self._is_alone()
         value = values[self.name]
         if isinstance(value, lending.Lent) and not isinstance(value.user, np.ndarray):
             return value.user
@@ -62,15 +63,17 @@ class Blob:
         if backend.name != "torch":  # memory of torch's own, for only that can be resized
             tensor = backends.get("torch").from_numpy(value).clone()
         else:
-            tensor = value.clone() if self._shared(value) else value
+            tensor = value if alone else value.clone()
         values[self.name] = lending.lend(tensor, backend)
         return tensor
 
-    def _shared(self, value: Any) -> bool:
-        """Whether another blob has the storage of a torch tensor."""
-        storage = value.untyped_storage().data_ptr()
-        return any(name != self.name and hasattr(other, "untyped_storage")
-                   and other.untyped_storage().data_ptr() == storage for name, other in self._workspace.values.items())
+    def _is_alone(self) -> bool:
+        """Whether the blob alone holds its torch tensor, and that tensor its storage."""
+        if self._workspace.backend.name != "torch":
+            return False
+        from netgrad.runtime.backends.torch.holding import is_held_once
+
+        return is_held_once(self._workspace.values, self.name)
 
     def __dlpack__(self, **options: Any) -> Any:
         """The values for others who speak DLPack, shared."""
@@ -102,13 +105,19 @@ class BlobTensor:
     def data(self) -> np.ndarray:
         """The values; what is written into them is the blob's."""
         values, backend = self._workspace.values, self._workspace.backend
-        if isinstance(values[self.name], lending.Lent):
-            return backend.to_numpy(lending.current(values[self.name]))
-        if self._own is None or values[self.name] is not self._own:
-            value = values[self.name]
-            values[self.name] = self._own = np.array(value, subok=True) if isinstance(value, np.ndarray) \
-                else backend.from_numpy(backend.to_numpy(value))
-        return self._own.view(np.ndarray) if isinstance(self._own, Strings) else backend.to_numpy(self._own)
+        value = values[self.name]
+        if isinstance(value, lending.Lent) and (not isinstance(value, lending.Visible)
+                                                or isinstance(value, lending.Joined)):
+            return backend.to_numpy(lending.current(value))
+        if self._own is None or value is not self._own:
+            if isinstance(value, Strings):
+                self._own = np.array(value, subok=True)
+            else:
+                plain = lending.current(value) if isinstance(value, lending.Lent) else value
+                self._own = lending.show(backend.from_numpy(backend.to_numpy(plain)))
+            values[self.name] = self._own
+        return self._own.view(np.ndarray) if isinstance(self._own, Strings) else \
+            backend.to_numpy(lending.current(self._own))
 
     @property
     def shape(self) -> tuple[int, ...]:

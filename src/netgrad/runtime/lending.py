@@ -1,8 +1,12 @@
 """Tensors of torch that a user and a workspace hold in common: fed, or fetched by FetchTorch, without a copy.
 
-What the user writes into such a tensor, or resizes, is the blob's; an operator that runs in place on the blob changes
-the user's tensor, which gets the result as its storage. Other blobs never share with it: kernels that would pass its
-storage on have their result copied. Such blobs take the executor's longer way, some microseconds per operator.
+What the user writes into such a tensor, or resizes, is the blob's; an operator that runs in place on the blob writes
+its result into the user's tensor, so that views of it, arrays of NumPy and DLPack see it too (a result of another shape
+gives the tensor another storage). Other blobs never share with it: kernels that would pass its storage on have their
+result copied, and what keeps values gets a copy. Such blobs take the executor's longer way, some microseconds per
+operator.
+
+Storage that users may write into but nets may not (arrays of other libraries, parameters of modules) is `Visible`.
 
 Blobs that UnsafeCoalesce laid together hold one storage in the same way: what is fed to one of them, or made in place,
 is written into it and seen in the others.
@@ -32,12 +36,20 @@ class LentArray(Lent, np.ndarray):
     """The same for the NumPy backend: a view of the user's tensor."""
 
 
-class Joined(Lent):
-    """The value of a blob that is part of a storage which others hold too.
+class Visible(Lent):
+    """The value of a blob whose storage others may write into; operators do not, and in place bind the name anew.
 
     Attributes:
-        user: a view of that storage, a plain array of the backend.
+        user: a plain array of the backend on that storage.
     """
+
+
+class VisibleArray(Visible, np.ndarray):
+    """The same for the NumPy backend."""
+
+
+class Joined(Visible):
+    """The value of a blob that is part of a storage which others hold too, and which operators in place write into."""
 
 
 class JoinedArray(Joined, np.ndarray):
@@ -46,13 +58,22 @@ class JoinedArray(Joined, np.ndarray):
 
 def join(view: Any) -> Any:
     """The value of a blob that is to share, for good, the storage of a plain array."""
-    if isinstance(view, np.ndarray):
-        value: Any = view.view(JoinedArray)
-    else:
-        from netgrad.runtime.backends.torch.lent import JoinedTensor
+    return _on_storage_of(view, JoinedArray, "JoinedTensor")
 
-        value = view.as_subclass(JoinedTensor)
-    value.user = view
+
+def show(array: Any) -> Any:
+    """The value of a blob that shares the storage of a plain array, into which others may write."""
+    return _on_storage_of(array, VisibleArray, "VisibleTensor")
+
+
+def _on_storage_of(array: Any, for_numpy: type[np.ndarray], for_torch: str) -> Any:
+    if isinstance(array, np.ndarray):
+        value: Any = array.view(for_numpy)
+    else:
+        from netgrad.runtime.backends.torch import lent
+
+        value = array.as_subclass(getattr(lent, for_torch))
+    value.user = array
     return value
 
 
@@ -84,11 +105,18 @@ def lend(tensor: Any, backend: Backend) -> Any | None:
 
 
 def current(value: Any) -> Any:
-    """What a lent value is now, as a plain array of its backend."""
-    if isinstance(value, Joined):
-        return value.user
+    """What a lent value is now, as a plain array of its backend; another object each time."""
+    if isinstance(value, Visible):
+        return value.user.view() if isinstance(value, np.ndarray) else value.user.detach()
     tensor = value.user.detach()
     return tensor.numpy() if isinstance(value, np.ndarray) else tensor
+
+
+def kept(value: Any, backend: Backend) -> Any:
+    """A value for those who keep it: a copy of a lent one, which others may change."""
+    if not isinstance(value, Lent):
+        return value
+    return backend.from_numpy(backend.to_numpy(current(value)), getattr(value, "device", None))
 
 
 def followed(before: Any, result: Any, lent: Sequence[Any], backend: Backend) -> Any:
@@ -104,9 +132,9 @@ def followed(before: Any, result: Any, lent: Sequence[Any], backend: Backend) ->
         return result
     if isinstance(before, Joined) and any(before is value for value in lent):
         return written(before, result)
-    if any(isinstance(value, Joined) and _overlap(result, value.user) for value in lent):
+    if any(isinstance(value, Visible) and _overlap(result, value.user) for value in lent):
         result = backend.from_numpy(backend.to_numpy(result), getattr(result, "device", None))
-    lent = [value for value in lent if not isinstance(value, Joined)]
+    lent = [value for value in lent if not isinstance(value, Visible)]
     if not lent:
         return result
     import torch
@@ -117,14 +145,28 @@ def followed(before: Any, result: Any, lent: Sequence[Any], backend: Backend) ->
     if any(before is value for value in lent):
         user = before.user
         if user.dtype == made.dtype and user.device == made.device:
-            with torch.no_grad():
-                user.set_(made)
+            _give(user, made)
             return lend(user, backend)
         return result
     storage = made.untyped_storage().data_ptr()
     if storage and any(value.user.untyped_storage().data_ptr() == storage for value in lent):
         return np.array(result) if isinstance(result, np.ndarray) else made.clone()
     return result
+
+
+def _give(user: Any, made: Any) -> None:
+    """Makes a user's tensor hold a result."""
+    import torch
+
+    with torch.no_grad(), torch.inference_mode(user.is_inference()):
+        shares = user.untyped_storage().data_ptr() == made.untyped_storage().data_ptr()
+        if user.shape == made.shape and torch._debug_has_internal_overlap(user) != 1:
+            user.copy_(made.clone() if shares else made)
+            return
+        if not shares and (user._use_count() > 1 or not user.untyped_storage().resizable()):
+            # NumPy and DLPack hold the tensor and not its storage, which must outlive them
+            user.former = [*getattr(user, "former", ()), user.untyped_storage()]
+        user.set_(made)
 
 
 def _overlap(a: Any, b: Any) -> bool:

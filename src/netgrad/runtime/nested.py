@@ -15,6 +15,7 @@ from netgrad.graph.arguments import Net
 from netgrad.graph.control import INITIAL, written
 from netgrad.runtime.errors import BadArgument, MissingBlob, WrongKind
 from netgrad.runtime.executor import BoundNet
+from netgrad.runtime.lending import kept
 from netgrad.runtime.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -134,7 +135,8 @@ class Inside:
         for inner, blob in self.bound.items():
             if blob in outer and (inner not in known or not self.is_gradient):
                 values[inner] = outer[blob]
-        initial = {inner + INITIAL: values[inner] for inner in self.written if values.get(inner) is not None}
+        initial = {inner + INITIAL: kept(values[inner], self.outside.backend) for inner in self.written
+                   if values.get(inner) is not None}
         self.net.run()
         for inner, blob in self.written.items():
             if values.get(inner) is not None:
@@ -149,6 +151,7 @@ class Inside:
                 left.pop(inner, None)
         if self.scope.needed is not None and not self.scope.reused:
             left = {name: value for name, value in left.items() if name in self.scope.needed}
+        left = {name: kept(value, self.outside.backend) for name, value in left.items()}
         if self.reuses and stack.runs:
             stack.runs[-1] = left
         else:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from netgrad.runtime.lending import Joined, Lent
+from netgrad.runtime.lending import Joined, Lent, Visible
 
 
 class LentTensor(Lent, torch.Tensor):
@@ -13,3 +13,7 @@ class LentTensor(Lent, torch.Tensor):
 
 class JoinedTensor(Joined, torch.Tensor):
     """A tensor that shares its storage with other blobs."""
+
+
+class VisibleTensor(Visible, torch.Tensor):
+    """A tensor on a storage that others may write into."""
