@@ -206,3 +206,11 @@ def test_values_are_arrays_of_the_workspaces_backend(ws):
     ws.feed_blob("x", np.ones(2))
     ws.run(op("TAffine", "x", "y"))
     assert {type(ws.values[n]) for n in "xy"} == {backends.get(ws.backend.name).array_type}
+
+
+def test_a_workspace_inside_removes_its_own_blobs_and_not_its_parents(ws):
+    ws.feed_blob("x", [1.0])
+    inside = Workspace(ws)
+    inside.values.bind_here("y", ws.values["x"])
+    assert inside.remove_blob("y") and not inside.remove_blob("y") and not inside.remove_blob("x")
+    assert ws.has_blob("x") and inside.has_blob("x") and not inside.has_blob("y")

@@ -162,8 +162,9 @@ class Workspace:
         return str(name) in self.values
 
     def remove_blob(self, name: Any) -> bool:
-        """Whether there was such a blob."""
-        if str(name) not in self.values:
+        """Whether there was such a blob here; those of the parent stay."""
+        values = self.values
+        if str(name) not in values or (isinstance(values, _Values) and not dict.__contains__(values, str(name))):
             return False
         del self.values[str(name)]
         return True
