@@ -273,7 +273,10 @@ class Forward(_Runner):
 
     def run(self) -> tuple[Any, ...]:
         """The outputs of a RecurrentNetwork."""
-        inputs = self.inputs(self.call.num_inputs)
+        return self.of(self.inputs(self.call.num_inputs))
+
+    def of(self, inputs: Sequence[Any]) -> tuple[Any, ...]:
+        """The outputs that values of its inputs give."""
         sequence = inputs[0]
         if sequence.ndim < 2:
             raise BadShape(f"the sequence {self.call.inputs[0]!r} has shape {tuple(sequence.shape)}, not (T, N, ...)")
@@ -418,7 +421,10 @@ class Backward(_Runner):
     def run(self) -> tuple[Any, ...]:
         """The gradients of the input, the parameters and the states' first values."""
         call = self.call
-        inputs = [*self.inputs(call.num_inputs - 1), call.workspace.values.get(call.inputs[-1])]
+        return self.of([*self.inputs(call.num_inputs - 1), call.workspace.values.get(call.inputs[-1])])
+
+    def of(self, inputs: Sequence[Any]) -> tuple[Any, ...]:
+        """The gradients that values of its inputs give."""
         with self.threads_for(inputs[len(self.with_gradient)]):
             return self._run(inputs)
 

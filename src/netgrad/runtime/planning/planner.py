@@ -56,6 +56,7 @@ PASSES = (
     Pass("allocator", "memory is kept between runs"),
     Pass("layout", "images lie with their channels side by side within convolution nets", 1e-5),
     Pass("bfloat16", "products and convolutions in bfloat16, parameters in single precision", 1e-2, default=False),
+    Pass("recurrent", "LSTM layers run as one layer of oneDNN, their gradients too", 1e-5),
     Pass("updates", "updates of parameters write in place, those of a kind all at once", 1e-6),
     Pass("deferred", "gradients that the net does not read are computed when fetched, or within the update", 1e-5),
     Pass("chains", "chains of tiny elementwise operators run as one function on NumPy", 1e-6),
