@@ -186,6 +186,6 @@ def _copies(name: str, group: TaskGroup | None, final_outputs: Any, reader: Read
                 ops.net(body.exit_net)
             copies.append(to_execution_step(builder))
         ops.net(init_net)
-        ops.net(execution_step("body", copies, concurrent_substeps=True))
+        NetBuilder.current().add(execution_step("body", copies, concurrent_substeps=True))
         ops.net(exit_net)
     return end.queue, task

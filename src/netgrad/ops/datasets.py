@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from netgrad.graph.arguments import Bool, Int, Strs
@@ -12,6 +13,7 @@ from netgrad.graph.example import Example, Step, Tensor
 from netgrad.graph.rules import RuleFunction, forbidden
 from netgrad.graph.shapes import TensorType
 from netgrad.ops._axes import side_by_side
+from netgrad.ops._std_shuffle import std_shuffle
 
 
 class Tree:
@@ -50,6 +52,8 @@ class Tree:
         """The number of examples; raises ValueError when fields of one domain differ in length."""
         if len(columns) != len(self.fields):
             raise ValueError(f"there are {len(columns)} tensors for {len(self.fields)} fields")
+        if flat := [field for field, column in zip(self.fields, columns) if not column.ndim]:
+            raise ValueError(f"field {flat[0]!r} is a single number, expected a row per entry")
         examples = {len(columns[k]) for k, domain in enumerate(self.domain_of) if domain == 0}
         if len(examples) != 1:
             raise ValueError(f"the outermost fields have {', '.join(map(str, sorted(examples))) or 'no'} entries: "
@@ -197,7 +201,11 @@ class ComputeOffset(_Dataset):
 
 
 class SortAndShuffle(_Dataset):
-    """An order of the examples: blocks drawn at random, sorted by a field, their batches shuffled."""
+    """An order of the examples: sorted by a field, shuffled within blocks, the batches shuffled.
+
+    The last block stays as it is, and so do, at the end, the examples that fill no batch. The order is Caffe2's, the
+    same every time, unless the operator has a random seed of its own.
+    """
 
     inputs = [_CURSOR, _FIELDS]
     outputs = [Out("indices", "(examples,), int64")]
@@ -218,18 +226,27 @@ class SortAndShuffle(_Dataset):
                op: Any) -> Any:
         columns = cursor.columns(blobs)
         total = cursor.total(columns)
-        order = op.rng.permutation(total).tolist()
         block = batch_size * shuffle_size
-        found: list[int] = []
-        for start in range(0, total, block):
-            own = order[start:start + block]
-            if sort_by_field_idx >= 0:
-                own.sort(key=columns[sort_by_field_idx].__getitem__)
-            batches = [own[k:k + batch_size] for k in range(0, len(own), batch_size)]
-            whole = len(batches) - (1 if len(batches[-1]) < batch_size else 0)
-            for k in op.rng.permutation(whole).tolist() + list(range(whole, len(batches))):
-                found += batches[k]
-        return xp.asarray(found, dtype=xp.int64)
+        if batch_size < 1 or shuffle_size < 1 or not -1 <= sort_by_field_idx < len(columns):
+            raise ValueError(f"batch_size is {batch_size}, shuffle_size {shuffle_size} and sort_by_field_idx "
+                             f"{sort_by_field_idx}: expected sizes of at least 1, and -1 or one of the {len(columns)} "
+                             "fields")
+        order = list(range(total))
+        if sort_by_field_idx >= 0:
+            column = columns[sort_by_field_idx]
+            if len(column) != total:
+                raise ValueError(f"field {cursor.tree.fields[sort_by_field_idx]!r} has {len(column)} entries, and "
+                                 f"there are {total} examples: sort by a field with one value for each")
+            order.sort(key=column.__getitem__)
+        shuffled: Callable[[list[int]], list[int]] = std_shuffle
+        if op.definition.device_option.HasField("random_seed"):
+            def shuffled(items: list[int]) -> list[int]:
+                return [items[k] for k in op.rng.permutation(len(items)).tolist()]
+        for start in range(0, total - block if block > 1 else 0, block):
+            order[start:start + block] = shuffled(order[start:start + block])
+        whole = total // batch_size
+        found = [order[k * batch_size:(k + 1) * batch_size] for k in shuffled(list(range(whole)))]
+        return xp.asarray([*itertools.chain(*found), *order[whole * batch_size:]], dtype=xp.int64)
 
 
 class ReadRandomBatch(_Dataset):

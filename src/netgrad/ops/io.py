@@ -229,11 +229,19 @@ class CreateBlobsQueueDB(Operator):
     outputs = [Out("reader", "opaque")]
     arguments = [
         Int("key_blob_index", -1, "which blob of a record is its key; -1: none"),
-        Int("value_blob_index", 0, "which blob is its value"), Float("timeout_secs", 0.0),
+        Int("value_blob_index", 0, "which blob is its value"), Float("timeout_secs", 0.0, "0: for ever"),
     ]
     effects = {"io", "state"}
     host = True
     gradient = forbidden()
+
+    def kernel(xp: Any, queue: Any, *, key_blob_index: int, value_blob_index: int, timeout_secs: float, op: Any) -> Any:
+        from netgrad.ops.queues import BlobsQueue
+        from netgrad.persist.readers import QueueRecords
+
+        if not isinstance(queue, BlobsQueue):
+            raise ValueError(f"{op.inputs[0]!r} is no queue; make one with CreateBlobsQueue")
+        return QueueRecords(queue, op.inputs[0], key_blob_index, value_blob_index, timeout_secs)
 
 
 class TensorProtosDBInput(Operator):
@@ -251,12 +259,15 @@ class TensorProtosDBInput(Operator):
 
     def kernel(xp: Any, reader: Any, *, batch_size: int, no_prefetch: bool, op: Any) -> Any:
         from netgrad.persist import batches
+        from netgrad.persist.readers import RecordReader
 
         if batch_size < 0:
             raise ValueError(f"batch_size is {batch_size}; expected a number of records, or 0")
-        reader = _reader(op.inputs[0], reader)
-        return batches.next_batch(op.state, lambda: batches.read_batch(reader, batch_size, op.num_outputs),
-                                  ahead=not no_prefetch)
+        if not isinstance(reader, RecordReader):
+            raise ValueError(f"{op.inputs[0]!r} is no reader of records; make one with CreateDB or CreateBlobsQueueDB")
+        return batches.next_batch(
+            op.state, lambda: batches.read_batch(reader, batch_size, op.num_outputs, op.cancelled),
+            ahead=reader.ahead and not no_prefetch)
 
 
 class TextFileReader:

@@ -267,11 +267,11 @@ class EnqueueRebatchingQueue(_Queue):
         before=(Step("CreateRebatchingQueue", outputs=("queue",), arguments={"capacity": 4, "num_blobs": 1}),),
         inputs=("queue", "x"))
 
-    def kernel(xp: Any, queue: BlobsQueue, *tensors: Any, enqueue_batch: bool) -> Any:
+    def kernel(xp: Any, queue: BlobsQueue, *tensors: Any, enqueue_batch: bool, op: Any) -> Any:
         if enqueue_batch and (any(t.ndim == 0 for t in tensors) or len({t.shape[0] for t in tensors}) > 1):
             raise ValueError(f"shapes {', '.join(str(t.shape) for t in tensors)}: expected one number of rows")
         examples = list(zip(*tensors, strict=True)) if enqueue_batch else [tensors]
-        if not queue.put([tuple(map(xp.asarray, example)) for example in examples]):
+        if not queue.put([tuple(map(xp.asarray, example)) for example in examples], op.cancelled):
             raise ValueError("the queue is closed")
         return ()
 
@@ -291,10 +291,10 @@ class DequeueRebatchingQueue(_Queue):
          Step("EnqueueRebatchingQueue", ("queue", "x"), arguments={"enqueue_batch": 1})),
         inputs=("queue",))
 
-    def kernel(xp: Any, queue: BlobsQueue, *, num_elements: int) -> Any:
+    def kernel(xp: Any, queue: BlobsQueue, *, num_elements: int, op: Any) -> Any:
         examples: list[tuple[Any, ...]] = []
         while len(examples) < num_elements:
-            found = queue.take(num_elements - len(examples))
+            found = queue.take(num_elements - len(examples), cancelled=op.cancelled)
             if not found:
                 break
             examples += found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
@@ -10,7 +11,7 @@ import numpy as np
 
 from netgrad.persist import tensors, wire
 from netgrad.persist.errors import StorageError, told_of
-from netgrad.persist.readers import DBReader
+from netgrad.persist.readers import RecordReader
 from netgrad.persist.tensors import Assembly
 from netgrad.proto import FormatError
 
@@ -19,17 +20,18 @@ _PROTOS = 1
 Batch = tuple[np.ndarray, ...]
 
 
-def read_batch(reader: DBReader, size: int, count: int) -> Batch:
+def read_batch(reader: RecordReader, size: int, count: int, cancelled: threading.Event | None = None) -> Batch:
     """The next records of a database.
 
     Args:
         size: how many; their tensors are stacked. 0: one, as it is.
         count: tensors in each record.
+        cancelled: set when nobody waits for them any more.
 
     Raises:
         StorageError: a record is damaged, has another number of tensors, or tensors that do not stack.
     """
-    rows = [_tensors(reader, count) for _ in range(max(1, size))]
+    rows = [_tensors(reader, count, cancelled) for _ in range(max(1, size))]
     if size == 0:
         return rows[0]
     for k, column in enumerate(zip(*rows)):
@@ -41,8 +43,8 @@ def read_batch(reader: DBReader, size: int, count: int) -> Batch:
     return tuple(np.stack(column) for column in zip(*rows))
 
 
-def _tensors(reader: DBReader, count: int) -> Batch:
-    key, value = reader.read()
+def _tensors(reader: RecordReader, count: int, cancelled: threading.Event | None) -> Batch:
+    key, value = reader.read(cancelled)
     with told_of(f"{reader.source}: record {key[:200].decode('utf-8', 'replace')!r}"):
         found = []
         for field, kind, tensor in wire.fields(value):
