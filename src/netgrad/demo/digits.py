@@ -42,8 +42,15 @@ class Digits:
 
 
 def load_digits() -> tuple[Digits, Digits]:
-    """The digits to learn from and those held out."""
-    from sklearn import datasets  # type: ignore[import-untyped]
+    """The digits to learn from and those held out.
+
+    Raises:
+        MissingPackageError: scikit-learn is not installed.
+    """
+    try:
+        from sklearn import datasets  # type: ignore[import-untyped]
+    except ImportError:
+        raise MissingPackageError(f"the digits are in {_NEEDED['sklearn']}: pip install 'netgrad[demo]'") from None
 
     found = datasets.load_digits()
     images = (found.images / 16).astype(np.float32)[:, None]
