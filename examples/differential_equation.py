@@ -39,13 +39,13 @@ def training_model(steps):
     net = model.net
     u = add_solution(model, "t")
     velocity = netgrad.backward(net, u, wrt="t")["t"]
-    acceleration = netgrad.backward(net, velocity, wrt="t", overwritten="save")["t"]
+    acceleration = netgrad.backward(net, velocity, wrt="t")["t"]
     friction = net.Scale(velocity, "friction", scale=DAMPING)
     pull = net.Scale(u, "pull", scale=STIFFNESS)
     error = net.Sum([acceleration, friction, pull], "error")
     loss = net.AveragedLoss(net.Sqr(error, "error_squared"), "loss")
     derivatives = len(net.Proto().op)
-    model.AddGradientOperators([loss], overwritten="save")
+    model.AddGradientOperators([loss])
     optimizer.build_adam(model, base_learning_rate=0.01, policy="poly", power=1.0, max_iter=steps)
     return model, derivatives
 

@@ -27,7 +27,7 @@ def test_a_blob_with_a_gradient_shows_the_path():
     found = explain(net(*NET), "w", ["loss"])
     assert found.outcome == HAS
     assert [step.split(" (")[0] for step in found.path] == ["FC #0", "Relu #1", "Sum #3", "AveragedLoss #4"]
-    assert "'w' has a gradient" in str(found)
+    assert "'w' has a gradient" in str(found) == repr(found)
 
 
 def test_a_zero_gradient_names_where_every_path_ends():

@@ -19,7 +19,7 @@ from netgrad.graph.rules import Forbidden, NoGradient
 HAS, ZERO, UNCONNECTED, UNDEFINED = "has a gradient", "zero", "not connected", "undefined"
 
 
-@dataclass
+@dataclass(repr=False)
 class Explanation:
     """What is known of one blob's gradient.
 
@@ -52,6 +52,8 @@ class Explanation:
         if self.cure:
             lines.append(f"what to do: {self.cure}")
         return "\n".join(lines)
+
+    __repr__ = __str__  # at a prompt, too, it is to be read
 
 
 def explain(net: Any, blob: Any, ys: Sequence[Any] | Mapping[Any, Any] | None = None) -> Explanation:

@@ -39,7 +39,8 @@ class AdagradOptimizer(Optimizer):
         decay: of the sum of squares; dense gradients only.
         weight_decay: for parameters of two and more dimensions.
         policy: of the operator LearningRate; further arguments go there too.
-        sparse_dedup_aggregator: "sum" or "mean" joins repeated indices of a sparse gradient before the update.
+        sparse_dedup_aggregator: "sum" or "mean" joins repeated indices of a sparse gradient before the update. Without
+            it the rows of an index are applied one after the other, which takes long where one occurs often.
         rowWise: one sum of squares per row; sparse gradients only.
         lars: the offset of layer-wise rate scaling, for dense gradients; None: none.
         output_effective_lr, output_effective_lr_and_update: leave ``*_effective_lr`` (and ``*_update``) to look at.

@@ -16,7 +16,8 @@ class AdamOptimizer(Optimizer):
         alpha: base learning rate; 0 or less writes nothing.
         policy: of the operator LearningRate; further arguments go there too.
         use_lr_adaption: adapts the rate itself by the gradient's direction (LearningRateAdaption).
-        sparse_dedup_aggregator: "sum" or "mean" joins repeated indices of a sparse gradient before the update.
+        sparse_dedup_aggregator: "sum" or "mean" joins repeated indices of a sparse gradient before the update. Without
+            it the rows of an index are applied one after the other, which takes long where one occurs often.
         rowWise: one second moment per row; sparse gradients only.
         enableRAdam: rectified Adam; sparse gradients only.
     """
