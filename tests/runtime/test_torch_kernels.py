@@ -99,3 +99,58 @@ def test_softmax_loss_refuses_labels_that_are_no_classes(backend: str, label: in
     feeds = {"X": np.zeros((2, 3), np.float32), "label": np.array([0, label], np.int32)}
     with pytest.raises(OperatorError, match=f"label {label} is out of range: expected 0 to 2"):
         evaluate(operator("SoftmaxWithLoss", list(feeds), ["softmax", "loss"]), feeds, backend=backend)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("affine", [False, True])
+@pytest.mark.parametrize(("shape", "axis"), [((6, 5), 1), ((2, 3, 4), -1), ((2, 3, 4), 1), ((3, 4), 0), ((4, 1), 1),
+                                             ((0, 3), 1)])
+def test_layer_normalization_and_its_gradient(
+        shape: tuple[int, ...], axis: int, affine: bool, dtype: str, rng: np.random.Generator) -> None:
+    X, dY = (rng.standard_normal(shape).astype(dtype) for _ in range(2))
+    X[:1] = 2.0  # a row without variance, but for epsilon
+    gamma, beta = (rng.standard_normal(shape[axis:]).astype(dtype) for _ in range(2))
+    arguments = {"axis": axis, "epsilon": 1e-3, "elementwise_affine": int(affine)}
+    rows = {"gamma": gamma, "beta": beta} if affine else {}
+    found = agree(operator("LayerNorm", ["X", *rows], ["Y", "mean", "stddev"], **arguments), {"X": X, **rows}, 1e-4,
+                  1e-5)
+    scale = {"gamma": gamma} if affine else {}
+    agree(operator("LayerNormGradient", ["dY", "Y", "mean", "stddev", "X", *scale],
+                   ["dX", "dgamma", "dbeta"] if affine else ["dX"], **arguments),
+          {"dY": dY, "X": X, **found, **scale}, 1e-4, 1e-4)
+
+
+@pytest.mark.parametrize("backend", ["numpy", "torch"])
+def test_layer_normalization_refuses_rows_of_another_length(backend: str) -> None:
+    X = np.ones((2, 3), np.float32)
+    one, two = np.ones(3, np.float32), np.ones(2, np.float32)
+    with pytest.raises(OperatorError, match="those of a row"):
+        evaluate(operator("LayerNorm", ["X", "gamma", "beta"], ["Y", "mean", "stddev"], elementwise_affine=1),
+                 {"X": X, "gamma": one, "beta": two}, ["Y"], backend=backend)
+
+
+@pytest.mark.parametrize(("shape", "arguments"), [
+    ((2, 3, 4, 6, 8), {"kernels": [2] * 3, "strides": [2] * 3}),
+    ((1, 1, 4, 4, 4), {"kernels": [2] * 3, "strides": [2] * 3}),
+    ((2, 5, 2, 6, 2), {"kernels": [2] * 3, "strides": [2] * 3}),
+    ((2, 3, 4, 6, 8), {"kernels": [3] * 3, "strides": [2] * 3}),
+    ((2, 3, 4, 6, 8), {"kernels": [3, 2, 1], "strides": [1, 2, 1], "pads": [1, 0, 0] * 2})])
+def test_pools_of_moving_images_whose_channels_lie_side_by_side(
+        shape: tuple[int, ...], arguments: dict[str, Any], rng: np.random.Generator) -> None:
+    import torch
+
+    from netgrad.runtime.backends.torch.layouts import channels_last
+    from netgrad.runtime.workspace import Workspace
+
+    X = np.maximum(rng.standard_normal(shape), 0).astype(np.float32)
+    found = []
+    for lay_out in (torch.Tensor.clone, channels_last):
+        ws = Workspace(backend="torch")
+        ws.feed_blob("X", X)
+        ws.values["X"] = lay_out(ws.values["X"])
+        ws.run_operator(operator("MaxPool", ["X"], ["Y"], **arguments))
+        ws.feed_blob("dY", np.random.default_rng(1).standard_normal(ws.fetch_blob("Y").shape).astype(np.float32))
+        ws.run_operator(operator("MaxPoolGradient", ["X", "Y", "dY"], ["dX"], **arguments))
+        found.append([ws.fetch_blob(name) for name in ("Y", "dX")])
+    for expected, got in zip(*found):
+        np.testing.assert_array_equal(got, expected)

@@ -141,3 +141,23 @@ def test_images_may_change_their_shape_and_weights_their_owner():
         ws.run_net("n", 2)
     for name in plain.names():
         np.testing.assert_allclose(fast.fetch_blob(name), plain.fetch_blob(name), rtol=2e-4, atol=2e-4, err_msg=name)
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+def test_a_net_of_moving_images_is_the_same(channels):
+    net = Net("n")
+    c = {"kernels": [3] * 3, "pads": [1] * 6}
+    net.Conv(["x", "w0", "b0"], "y0", **c)
+    net.Relu("y0", "y0")
+    net.MaxPool("y0", "p0", kernels=[2] * 3, strides=[2] * 3)
+    net.Conv(["p0", "w1", "b1"], "y1", **c)
+    net.FC(["y1", "w2", "b2"], "scores")
+    net.AveragedLoss("scores", "loss")
+    gradients = net.AddGradientOperators(["loss"])
+    shapes = {"w0": (4, channels, 3, 3, 3), "b0": (4,), "w1": (5, 4, 3, 3, 3), "b1": (5,), "w2": (3, 60), "b2": (3,)}
+    for name in shapes:
+        net.WeightedSum([name, "one", gradients[name], "lr"], name)
+    fast = same(net, {"x": f(2, channels, 4, 6, 4), **{name: f(*shape) for name, shape in shapes.items()},
+                      "one": np.ones(1, np.float32), "lr": np.array([-0.01], np.float32)}, tolerance=2e-4)
+    assert fast.values["y1"].is_contiguous(memory_format=torch.channels_last_3d)
+    assert fast.values["w1"].is_contiguous(memory_format=torch.channels_last_3d)

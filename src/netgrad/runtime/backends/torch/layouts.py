@@ -5,21 +5,30 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+#: rank -> the layout with channels side by side
+_CHANNELS_LAST = {4: torch.channels_last, 5: torch.channels_last_3d}
+
 
 def channels_last(images: Tensor) -> Tensor:
-    """(N, C, H, W), its channels side by side; anything else, and what lies so already, as it is."""
-    if images.ndim != 4 or not images.is_cpu or not images.numel():
+    """(N, C, H, W) or (N, C, D, H, W), the channels side by side; anything else, and what lies so already, as it is."""
+    layout = _CHANNELS_LAST.get(images.ndim)
+    if layout is None or not images.is_cpu or not images.numel():
         return images
     if images.shape[1] == 1 and images.is_contiguous():  # both layouts, and torch would take it for the other one
-        _, _, height, width = images.shape
-        strides = (height * width, 1, width, 1)
+        strides = (images.shape[2:].numel(), 1, *images.stride()[2:])
         return images if images.stride() == strides else images.as_strided(images.shape, strides)
-    return images.contiguous(memory_format=torch.channels_last)
+    return images.contiguous(memory_format=layout)
+
+
+def is_channels_last(images: Tensor) -> bool:
+    """Whether the channels lie side by side, and nothing else does."""
+    layout = _CHANNELS_LAST.get(images.ndim)
+    return layout is not None and not images.is_contiguous() and images.is_contiguous(memory_format=layout)
 
 
 def is_dense(tensor: Tensor) -> bool:
     """Whether its numbers lie side by side in one of the two layouts."""
-    return tensor.is_contiguous() or (tensor.ndim == 4 and tensor.is_contiguous(memory_format=torch.channels_last))
+    return tensor.is_contiguous() or is_channels_last(tensor)
 
 
 def copy_like(tensor: Tensor, like: Tensor) -> Tensor:

@@ -11,6 +11,7 @@ from netgrad.ops import pooling as reference
 from netgrad.ops._arrays import channels_back, channels_first
 from netgrad.ops._windows import Placed
 from netgrad.runtime.backends.torch import override
+from netgrad.runtime.backends.torch.layouts import channels_last, is_channels_last
 
 #: so many elements are worked on at a time, since all passes over them should find them in the cache
 _CACHED = 1 << 17
@@ -23,21 +24,38 @@ def _fits(at: Placed, X: torch.Tensor) -> bool:
 
 
 def _is_tiled(at: Placed, X: torch.Tensor) -> bool:
-    """Whether windows of 2 x 2 cover the image without overlap, and rows of the image lie one after the other.
+    """Whether windows of two along every axis cover the image without overlap, and its numbers lie side by side.
 
     Such windows need no strided views with rows of half the length, which are slow to walk through.
     """
-    exact = at.kernel == at.stride == (2, 2) and not any(at.heads + at.tails) and not any(s % 2 for s in at.sizes)
+    twos = (2,) * len(at.kernel)
+    exact = at.kernel == at.stride == twos and not any(at.heads + at.tails) and not any(s % 2 for s in at.sizes)
     usable = X.device.type == "cpu" and X.dtype in (torch.float32, torch.float64) and X.numel() > 0
-    return exact and usable and X.is_contiguous()
+    return exact and usable and (X.is_contiguous() or is_channels_last(X))
+
+
+def _largest_of_tiles(at: Placed, X: torch.Tensor) -> torch.Tensor:
+    """Max pooling of windows of two, an axis after the other, in whichever order the numbers lie."""
+    last = is_channels_last(X)
+    channels = X.shape[1] if last else 1
+    Y = _as_it_lies(X)
+    for axis in range(len(at.sizes)):
+        first, second = Y.view(-1, 2, math.prod(at.sizes[axis + 1:]) * channels).unbind(1)
+        Y = torch.maximum(first, second)
+    if last:
+        return Y.view(X.shape[0], *at.out, channels).movedim(-1, 1)
+    return Y.view(*X.shape[:2], *at.out)
+
+
+def _as_it_lies(X: torch.Tensor) -> torch.Tensor:
+    """A contiguous view: the image's axes in the order in which it lies."""
+    return X.movedim(1, -1) if is_channels_last(X) else X
 
 
 def max_pool(xp: Any, X: Any, *, order: str, op: Any) -> Any:
     first, at = reference.place(xp, X, order, op)
     if _is_tiled(at, first):
-        above, below = first.view(-1, 2, at.sizes[1]).unbind(1)
-        left, right = torch.maximum(above, below).view(-1, 2).unbind(1)
-        return channels_back(xp, torch.maximum(left, right).view(*first.shape[:2], *at.out), order)
+        return channels_back(xp, _largest_of_tiles(at, first), order)
     # on the CPU, PyTorch also keeps the places of the maxima, which costs more than the few passes of a small window
     small = at.elements <= 4 and X.device.type == "cpu"
     if at.whole or small or not _fits(at, X):
@@ -53,13 +71,15 @@ def max_pool_gradient(xp: Any, X: Any, Y: Any, dY: Any, *, order: str, op: Any) 
         return reference.MaxPoolGradient.kernel(xp, X, Y, dY, order=order, op=op)
     reference.check_gradient(X, Y, at, order)
     reference.check_gradient(X, dY, at, order)
-    if _is_channels_last(first):
+    if _is_tiled(at, first):
+        lies = channels_last if is_channels_last(first) else torch.Tensor.contiguous
+        Y, dY = (lies(channels_first(xp, a, order)) for a in (Y, dY))
+        return channels_back(xp, _to_the_largest_of_tiles(at, first, Y, dY), order)
+    if first.ndim == 4 and is_channels_last(first):
         Y, dY = (channels_first(xp, a, order).contiguous(memory_format=torch.channels_last) for a in (Y, dY))
         return channels_back(xp, _to_the_largest_of_pixels(at, first, Y, dY), order)
     images = [channels_first(xp, a, order).reshape(-1, 1, *sizes)
               for a, sizes in ((X, at.sizes), (Y, at.out), (dY, at.out))]
-    if _is_tiled(at, first):
-        return channels_back(xp, _to_the_largest_of_tiles(*images).view(first.shape), order)
     dX = torch.empty_like(images[0])
     step = max(1, _CACHED // max(1, math.prod(at.sizes)))
     for start in range(0, dX.shape[0], step):
@@ -79,22 +99,10 @@ def _to_the_largest(xp: Any, at: Placed, X: Any, Y: Any, dY: Any) -> Any:
     return at.cropped(xp, dP)
 
 
-def _is_channels_last(X: torch.Tensor) -> bool:
-    return X.ndim == 4 and not X.is_contiguous() and X.is_contiguous(memory_format=torch.channels_last)
-
-
 def _to_the_largest_of_pixels(at: Placed, X: torch.Tensor, Y: torch.Tensor, dY: torch.Tensor) -> torch.Tensor:
     """The same for images whose channels lie side by side, some rows at a time."""
     (N, C, H, W), (top, left), (step_h, step_w) = X.shape, at.heads, at.stride
     bordered = bool(any(at.heads) or any(at.tails))
-    if at.kernel == at.stride == (2, 2) and not bordered and (H, W) == (2 * at.out[0], 2 * at.out[1]):
-        twice = torch.arange(W) // 2
-        rows_of = X.permute(0, 2, 3, 1).reshape(-1, 2, W * C)
-        wide = [a.permute(0, 2, 3, 1).reshape(-1, at.out[1], C).index_select(1, twice).view(-1, 1, W * C)
-                for a in (Y, dY)]  # every pixel twice
-        equal = torch.empty_like(rows_of)
-        torch.eq(rows_of, wide[0], out=equal)
-        return equal.mul_(wide[1]).view(N, H, W, C).permute(0, 3, 1, 2)
     if bordered:
         P = X.new_full((N, H + top + at.tails[0], W + left + at.tails[1], C), float("-inf")).permute(0, 3, 1, 2)
         P[:, :, top:top + H, left:left + W] = X
@@ -116,13 +124,24 @@ def _to_the_largest_of_pixels(at: Placed, X: torch.Tensor, Y: torch.Tensor, dY: 
     return dP[:, :, top:top + H, left:left + W] if bordered else dP
 
 
-def _to_the_largest_of_tiles(X: torch.Tensor, Y: torch.Tensor, dY: torch.Tensor) -> torch.Tensor:
-    """The same for windows of 2 x 2 without overlap."""
-    wide = [torch.view_as_real(torch.complex(a, a)).reshape(-1, 1, X.shape[-1]) for a in (Y, dY)]  # every entry twice
-    pairs = X.reshape(-1, 2, X.shape[-1])
-    largest = torch.empty_like(pairs)
-    torch.eq(pairs, wide[0], out=largest)
-    return largest.mul_(wide[1])
+def _to_the_largest_of_tiles(at: Placed, X: torch.Tensor, Y: torch.Tensor, dY: torch.Tensor) -> torch.Tensor:
+    """The same for windows of two along every axis, without overlap. All three lie alike."""
+    last = is_channels_last(X)
+    channels = X.shape[1] if last else 1
+    if last:
+        twice = torch.arange(at.sizes[-1]) // 2
+        doubled = [a.movedim(1, -1).reshape(-1, at.out[-1], channels).index_select(1, twice) for a in (Y, dY)]
+    else:
+        doubled = [torch.view_as_real(torch.complex(a, a)) for a in (Y, dY)]
+    along = [part for n in at.out[:-1] for part in (n, 2)]  # every axis but the last: windows, and what is in them
+    wide = [a.view(-1, *(1 if k % 2 else n for k, n in enumerate(along)), at.sizes[-1] * channels) for a in doubled]
+    tiles = _as_it_lies(X).view(-1, *along, at.sizes[-1] * channels)
+    largest = torch.empty_like(tiles)
+    torch.eq(tiles, wide[0], out=largest)
+    dX = largest.mul_(wide[1])
+    if last:
+        return dX.view(X.shape[0], *at.sizes, channels).movedim(-1, 1)
+    return dX.view(X.shape)
 
 
 def average_pool(xp: Any, X: Any, *, order: str, count_include_pad: bool, op: Any) -> Any:
