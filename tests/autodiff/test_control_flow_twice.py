@@ -1,4 +1,4 @@
-"""Control flow and second passes: another backward pass over the same runs, and what derivatives of derivatives do."""
+"""Control flow and second passes: another backward pass over the same runs, branches of plain operators, unrolled nets."""
 
 from __future__ import annotations
 
@@ -10,11 +10,9 @@ from nested_programs import draw
 from small_nets import arrays, op
 
 import netgrad
-from netgrad.autodiff.errors import MissingRuleError, OverwrittenError
-from netgrad.autodiff.gradient_registry import GetBackwardPass
+from netgrad.autodiff.errors import OverwrittenError
 from netgrad.control.operators import add_if_op, add_while_op
 from netgrad.graph.net import Net
-from netgrad.graph.operator import CreateOperator
 from netgrad.runtime.numeric import check_gradient, evaluate
 from netgrad.tools.unroll import unroll
 
@@ -57,26 +55,6 @@ def test_a_second_pass_over_the_same_runs(kind: str, backend: str) -> None:
     assert "CopyScope" in {each.type for each in made.Proto().op}
     for name in ("x", "p"):
         assert values[str(second[name])] == pytest.approx(2 * values[str(first[name])])
-
-
-@pytest.mark.parametrize("kind", CASES)
-@pytest.mark.parametrize("options", [{}, {"overwritten": "save"}])
-def test_the_gradient_of_control_flow_is_not_differentiated_again(kind: str, options: dict[str, Any]) -> None:
-    made, feeds = CASES[kind]()
-    gradients = made.AddGradientOperators(["p"])
-    before = made.Proto().SerializeToString()
-    with pytest.raises(MissingRuleError, match=r"(?s)itself the gradient of control flow.*netgrad\.tools\.unroll"):
-        made.AddGradientOperators([str(gradients["x"])], **options)
-    assert made.Proto().SerializeToString() == before
-    flat = netgrad.Net(unroll(CASES[kind]()[0], feeds))
-    check_gradient(flat, {name: feeds[name] for name in feeds}, ["p"], ["x"], order=2, overwritten="save")
-
-
-def test_the_gradient_of_a_recurrent_network_is_not_differentiated_again() -> None:
-    forward = [CreateOperator("RecurrentNetwork", ["x"], ["y", "ws"])]
-    again = CreateOperator("RecurrentNetworkGradient", ["dy", "x", "y", "ws"], ["x_grad"])
-    with pytest.raises(MissingRuleError, match=r"RecurrentNetworkGradient #1.*netgrad\.tools\.unroll"):
-        GetBackwardPass([*forward, again], ["x_grad"])
 
 
 def plain_if(flag: bool) -> tuple[Any, dict[str, np.ndarray]]:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from netgrad.autodiff import encoding, saving
+from netgrad.autodiff import control_again, encoding, saving
 from netgrad.autodiff.errors import GradientError, OverwrittenError
 from netgrad.graph.control import INITIAL, bindings, net_argument, written
 from netgrad.graph.remapping import CONTROL_NETS, DEFAULT_REMAP_FUNCS
@@ -30,9 +30,6 @@ _CONDITION = "gradient_loop_cond_net"
 _FLOWING, _MADE = "/_FLOWING_GRAD_", "/_MADE_GRAD_"
 
 Gradient = str | tuple[str, str]
-
-_HIGHER = ("it is itself the gradient of control flow, which is not differentiated again (what it reads of the "
-           "forward runs is gone by then); netgrad.tools.unroll writes the net without control flow, which is")
 
 
 class Nets:
@@ -209,8 +206,6 @@ def _replace_nets(rule: RuleContext, nets: Mapping[str, list[Any] | None]) -> No
 def gradient_of_do(rule: RuleContext) -> None:
     """A Do that runs the derivative of the net in the workspace that the forward run left."""
     op = rule.op
-    if op.is_gradient_op:
-        raise rule.fail(_HIGHER)
     net, bound = net_argument(op, "net"), bindings(op)
     inner_of = {outer: inner for inner, outer in bound.items()}
     given = {inner_of[name] + _GIVEN: value for name, value in _flowing(rule).items() if name in inner_of}
@@ -372,8 +367,6 @@ def gradient_of_if(rule: RuleContext) -> None:
 def gradient_of_while(rule: RuleContext) -> None:
     """A While that undoes the rounds, the last one first, for as long as the forward rounds have left workspaces."""
     op = rule.op
-    if op.is_gradient_op:
-        raise rule.fail(_HIGHER)
     body, condition = net_argument(op, "loop_net"), net_argument(op, "cond_net")
     flowing = _flowing(rule)
     stack = _stack_of(rule, body)
@@ -469,6 +462,21 @@ def _next_states(order: Sequence[str], gradients: Mapping[str, Gradient]) -> lis
     return early + late
 
 
+def _once(first: Callable[[RuleContext], None]) -> Callable[[RuleContext], None]:
+    """A rule for forward operators; gradients that took runs off a stack have one of their own."""
+
+    def rule_of(rule: RuleContext) -> None:
+        forward = rule.walk.forward
+        if rule.op.is_gradient_op and (rule.type in ("Do", "While") or rule.index in forward.chains):
+            control_again.gradient_of_gradient(rule)
+        else:
+            first(rule)
+
+    return rule_of
+
+
 RULES: Mapping[str, Callable[[RuleContext], None]] = {
-    "Do": gradient_of_do, "If": gradient_of_if, "AsyncIf": gradient_of_if, "While": gradient_of_while,
+    "Do": _once(gradient_of_do), "If": _once(gradient_of_if), "AsyncIf": _once(gradient_of_if),
+    "While": _once(gradient_of_while), "RecurrentNetworkGradient": control_again.gradient_of_gradient,
+    "NetVectorJacobianProduct": control_again.gradient_of_product,
 }

@@ -29,12 +29,87 @@ class Forward:
         shared: values that are read more than once.
         rebinds: operators that write a name which had a value before.
         older: value -> the value that its name held before it was written.
+        opaque: names of stacks and steps, by which gradients of control flow and recurrence read what forward runs
+            left.
+        chains: gradient operator that reads such, or what is there only if a branch was taken -> all operators that
+            made it so, itself the last. What these read, it depends on, and counts as reading.
     """
 
     def __init__(self, ops: Sequence[Any]) -> None:
         self._read(ops, {}, {})
         if not control.TYPES.isdisjoint(self.types):
             self._read(ops, *_hidden(ops))
+        self.opaque: set[str] = set()
+        self.chains: dict[int, list[int]] = {}
+        #: gradient operator of a chain -> how many values it reads itself
+        self._own: dict[int, int] = {}
+        if not control.WITH_GRADIENTS.isdisjoint(self.types):
+            self._read_chains()
+
+    def _read_chains(self) -> None:
+        gradients = [index for index, op in enumerate(self.ops) if op.type in control.WITH_GRADIENTS and
+                     (op.is_gradient_op or op.type == "RecurrentNetworkGradient")]
+        self.opaque = control.opaque(self.ops) if gradients else set()
+        for index in gradients:
+            chain = self._chain(index)
+            if chain is None:
+                continue
+            self.chains[index] = chain
+            made = {value for link in chain for value in self.outs[link]}
+            own = self.ins[index]
+            self._own[index] = len(own)
+            more = dict.fromkeys(value for link in chain for name, value in self.reads(link).items()
+                                 if value is not None and value not in made and value not in own
+                                 and name not in self.opaque)
+            self.ins[index] = (*own, *more)
+            self.shared.update(value for value in more if value not in self.unread)
+            self.unread.difference_update(more)
+
+    def _row(self, index: int) -> tuple[int, ...]:
+        """The values that an operator reads, those behind it not counted."""
+        return self.ins[index][:self._own.get(index)]
+
+    def _chain(self, index: int) -> list[int] | None:
+        """The operators behind the stacks, steps and locals of branches that one reads; None where it reads none, or
+        their origin is not among these operators."""
+        found = {index}
+        left = [index]
+        while left:
+            link = left.pop()
+            inside = control.opaque([self.ops[link]])
+            for value in self._row(link):
+                maker = self.producer.get(value)
+                if self.names[value] in self.opaque or (maker is not None and maker != index and self._is_local(value)):
+                    if maker is None and self.names[value] not in inside:
+                        return None
+                    if maker is not None and maker not in found:
+                        found.add(maker)
+                        left.append(maker)
+        return sorted(found) if len(found) > 1 else None
+
+    def _is_local(self, value: int) -> bool:
+        """Whether a value belongs to a branch: it is there only if that was taken."""
+        maker, name = self.producer[value], self.names[value]
+        op = self.ops[maker]
+        return op.type in control.TYPES and not op.is_gradient_op and name not in control.effect(op).sure and \
+            name not in self.reads(maker)
+
+    def reads(self, index: int) -> dict[str, int | None]:
+        """Name -> value of what an operator reads to run, also where no gradient ever leads to it.
+
+        None: made by no operator here, and not mentioned before. A blob that it may write, or leave as it is, counts
+        only if something is known to be there.
+        """
+        op = self.ops[index]
+        needed = dict.fromkeys(op.input) if op.is_gradient_op else control.needed(op)
+        found: dict[str, int | None] = {self.names[value]: value for value in self._row(index)
+                                        if value in self.producer or self.names[value] in needed}
+        for name in needed:
+            if name and name not in found:
+                before = [value for value in range(self.size) if self.names[value] == name
+                          and self.producer.get(value, -1) < index]
+                found[name] = before[-1] if before else None
+        return found
 
     def _read(self, ops: Sequence[Any], also_read: Mapping[int, list[str]],
               also_written: Mapping[int, list[str]]) -> None:

@@ -149,6 +149,9 @@ class Walk:
 
     def external(self, name: str) -> int:
         """The value of a blob that is outside of everything (a user's rule may return one as a gradient)."""
+        known = self.forward.current.get(name)
+        if known is not None and known not in self.forward.producer:
+            return known  # some operator reads it, and none writes it
         if name not in self.externals:
             self.externals[name] = self.new_value(name)
         return self.externals[name]

@@ -45,6 +45,19 @@ def written(ops: Iterable[Any]) -> set[str]:
     return found
 
 
+def opaque(ops: Iterable[Any]) -> set[str]:
+    """Names of what forward runs leave for gradients: stacks of workspaces of a Do, steps of a RecurrentNetwork."""
+    found: set[str] = set()
+    for op in ops:
+        if op.type in ("CreateScope", "CopyScope"):
+            found.update(op.output)
+        elif op.type == "RecurrentNetwork":
+            found.update(op.output[-1:])
+        for _, net in nets_of(op):
+            found |= opaque(net.op)
+    return found
+
+
 def bindings(op: Any) -> dict[str, str]:
     """Names inside a Do -> the blobs outside that they stand for; the workspaces' blob is not among them."""
     outer = [*op.input[:-1], *op.output[:-1]]
@@ -75,6 +88,8 @@ class Effect:
 
 #: operators whose effect is not just their inputs and outputs
 TYPES = frozenset({*CONTROL_NETS, "Do"})
+#: operators whose gradients read what the forward runs left
+WITH_GRADIENTS = TYPES | {"RecurrentNetworkGradient"}
 
 
 def effect(op: Any) -> Effect:
@@ -99,6 +114,20 @@ def effect_of_all(ops: Iterable[Any]) -> Effect:
         writes |= found.writes
         sure |= found.sure
     return Effect(reads, writes, sure)
+
+
+def needed(op: Any) -> dict[str, None]:
+    """Names that an operator reads; those that it merely may leave as they are do not count."""
+    reads = dict.fromkeys(op.input)
+    sure: set[str] = set()
+    for argument, net in nets_of(op):
+        inside: set[str] = set()
+        for each in net.op:
+            reads.update({name: None for name in needed(each) if name not in sure and name not in inside})
+            inside |= effect(each).sure
+        if argument == "cond_net":
+            sure = inside
+    return reads
 
 
 def _keeping(reads: dict[str, None], writes: set[str], sure: set[str], outputs: Iterable[str]) -> Effect:

@@ -7,7 +7,7 @@ from typing import Any
 from netgrad.graph.arguments import Bool, Float, Int, Ints, Net, Str, Strs
 from netgrad.graph.declaration import In, Operator, Out, between
 from netgrad.graph.example import Example
-from netgrad.graph.rules import Rule, forbidden
+from netgrad.graph.rules import Rule, forbidden, through_nets
 from netgrad.graph.shapes import ShapeError, same_as
 from netgrad.ops._arrays import one_number, require_shape
 from netgrad.ops._logistic import sigmoid
@@ -66,8 +66,7 @@ class RecurrentNetworkGradient(Operator):
                                                "alias_dst")]
     internal = True
     effects = {"blobs", "nets"}
-    gradient = forbidden("gradients of recurrent networks are not differentiated again; netgrad.tools.unroll writes "
-                         "the net without control flow and recurrence, which is")
+    gradient = through_nets
 
     def kernel(xp: Any, *, op: Any) -> Any:
         return op.inside.run()
@@ -220,7 +219,8 @@ class LSTMUnitGradient(Operator):
 
     inputs = [In("hidden_prev"), In("cell_prev"), In("gates"),
               In("seq_lengths", "absent without sequence_lengths", differentiable=False),
-              In("timestep", differentiable=False), In("hidden"), In("cell"), In("dhidden"), In("dcell", optional=True)]
+              In("timestep", differentiable=False), In("hidden"), In("cell"), In("dhidden", "float"),
+              In("dcell", optional=True)]
     outputs = [Out("dhidden_prev", "like hidden_prev"), Out("dcell_prev"), Out("dgates", "like gates")]
     arguments = [Float("forget_bias", 0.0), *CELL]
     internal = True
@@ -295,7 +295,7 @@ class GRUUnitGradient(Operator):
     inputs = [In("hidden_prev"), In("gates"),
               In("seq_lengths", "absent without sequence_lengths", differentiable=False),
               In("timestep", differentiable=False),
-              In("hidden"), In("dhidden", optional=True)]
+              In("hidden"), In("dhidden", "float", optional=True)]
     outputs = [Out("dhidden_prev", "like hidden_prev"), Out("dgates", "like gates")]
     arguments = [*CELL]
     internal = True

@@ -7,7 +7,7 @@ from typing import Any
 
 from netgrad.graph.arguments import Ints, Net
 from netgrad.graph.declaration import In, Operator, Out
-from netgrad.graph.rules import through_kernel
+from netgrad.graph.rules import through_kernel, through_nets
 from netgrad.graph.shapes import UNKNOWN, TensorType
 
 
@@ -40,3 +40,33 @@ class VectorJacobianProduct(Operator):
 
     def kernel(xp: Any, *values: Any, net: Any, by: Any, given: Any, op: Any) -> Any:
         return op.product(net, by, given).run(xp, values)
+
+
+class NetVectorJacobianProduct(Operator):
+    """Gradients of a net's external inputs from gradients of its external outputs, by running it anew.
+
+    The net may hold control flow and recurrent networks, and their gradients: what they do is traced, and
+    differentiated as the plain operators that it is. Backward passes use it where the gradient of such operators is
+    differentiated again. It can be differentiated in its turn.
+    """
+
+    inputs = [In("values", "the net's external inputs, then the gradients of those of its external outputs that "
+                 "``given`` names", variadic=True)]
+    outputs = [Out("gradients", "like the external inputs that ``by`` names", variadic=True)]
+    arguments = [
+        Net("net", None, "what is differentiated; it reads its external inputs and nothing else"),
+        Ints("by", (), "positions of the external inputs whose gradients are computed"),
+        Ints("given", (), "positions of the external outputs whose gradients are given; the others' are zero"),
+    ]
+    internal = True
+    gradient = through_nets
+
+    def shape(*values: TensorType, net: Any = None, by: Any = (), given: Any = ()) -> tuple[TensorType, ...]:
+        return tuple(values[k] if 0 <= k < len(values) else UNKNOWN for k in by)
+
+    def kernel(xp: Any, *, net: Any, by: Any, given: Any, op: Any) -> Any:
+        if "product" not in op.state:
+            from netgrad.runtime.tracing.product import NetProduct
+
+            op.state["product"] = NetProduct(op, net, by, given)
+        return op.state["product"].run([op.workspace.values.get(name) for name in op.inputs])

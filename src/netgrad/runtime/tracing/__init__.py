@@ -1,0 +1,1 @@
+"""What runs of nets with control flow and recurrence did, as operators without any."""
