@@ -28,7 +28,8 @@ _ALL, _LAST = "all", "last"
 class Layer(Fused):
     """An FC and the RecurrentNetwork that reads it."""
 
-    __slots__ = ("array_type", "blobs", "keeps", "kept", "made", "names", "network", "projection", "torch_layer")
+    __slots__ = ("array_type", "blobs", "fitting", "keeps", "kept", "made", "names", "network", "projection",
+                 "torch_layer")
 
     def __init__(self, projection: Step, network: Step, positions: Sequence[int], blobs: Blobs, keeps: bool) -> None:
         super().__init__([projection, network], positions)
@@ -46,6 +47,8 @@ class Layer(Fused):
         #: of the last run, for its gradient: what oneDNN keeps, and how the rest is computed
         self.kept: tuple[Any, Layered] | None = None
         self.names = [*projection.inputs, *network.call.inputs[1:]]
+        #: shapes, dtypes and devices of a run that oneDNN served
+        self.fitting: list[Any] = []
         #: for each output but the last, the state that it shows and which steps of it
         self.made = _outputs(self.network)
 
@@ -60,8 +63,8 @@ class Layer(Fused):
         arguments = self._arguments(values)
         if arguments is None:
             return self.run_plainly()
-        run = self.torch_layer.forward(*arguments, self.network.lstm.forget_bias, self.keeps)
-        layered = Layered(self, values)
+        run = self.torch_layer.forward(*arguments, forget_bias=self.network.lstm.forget_bias, keeps=self.keeps)
+        layered = Layered(self, values, run)
         blobs.defer(self.projection.outputs[0], layered.projected)
         outputs = self.network.call.outputs
         for k, (name, (state, steps)) in enumerate(zip(outputs, self.made)):
@@ -80,27 +83,18 @@ class Layer(Fused):
     def _arguments(self, values: Mapping[str, Any]) -> tuple[Any, ...] | None:
         """What oneDNN's layer is given; None where it does not serve."""
         lstm, inputs = self.network.lstm, self.network.call.inputs
+        kinds = [(value.shape, value.dtype, value.device) for value in values.values()]
         X, W, b = (values[name] for name in self.projection.inputs)
         weights, bias = values[lstm.weights], values[lstm.bias]
-        first = [_rows(values[inputs[k]]) for k in self.network.definition.initial]
-        if X.ndim != 3 or W.ndim != 2 or not X.numel() or str(X.dtype) != "torch.float32":
-            return None
-        length, batch, width = X.shape[0], X.shape[1], W.shape[0] // 4
-        if (not width or W.shape != (4 * width, X.shape[2]) or weights.shape != (4 * width, width)
-                or not b.shape == bias.shape == (4 * width,)):
-            return None
-        states = []
-        for value in first:
-            if value.ndim not in (1, 2) or value.shape[-1] != width or (value.ndim == 2 and value.shape[0] != batch):
+        first = [_row(values[inputs[k]]) for k in self.network.definition.initial]
+        lengths = None if lstm.lengths is None else values[lstm.lengths]
+        if kinds != self.fitting:
+            if not _fit(X, W, b, weights, bias, first, lengths):
                 return None
-            states.append(value.expand(batch, width))
-        if any(x.dtype != X.dtype or not x.is_cpu for x in (X, W, b, weights, bias, *states)):
+            self.fitting = kinds
+        if lengths is not None and int(lengths.min()) < X.shape[0]:
             return None
-        if lstm.lengths is not None:
-            lengths = values[lstm.lengths]
-            if lengths.shape != (batch,) or not lengths.is_cpu or int(lengths.min()) < length:
-                return None
-        return X, W, weights, b + bias, *states
+        return X, W, weights, b + bias, *(value.expand(X.shape[1], weights.shape[1]) for value in first)
 
     def without_storage(self) -> Iterator[tuple[int, int]]:
         yield self.positions[0], 0
@@ -112,14 +106,26 @@ class Layer(Fused):
 class Layered:
     """What a run of a `Layer` left out, computed by the operators themselves."""
 
-    def __init__(self, layer: Layer, values: Mapping[str, Any]) -> None:
+    def __init__(self, layer: Layer, values: Mapping[str, Any], run: Any) -> None:
         self.layer = layer
-        self.values = dict(values)
+        #: oneDNN's copies of the weights, held instead of the weights themselves, so that updates may write into these
+        self._copies = {layer.projection.inputs[1]: run.inputs[1], layer.network.lstm.weights: run.inputs[2]}
+        self._values = {name: value for name, value in values.items() if name not in self._copies}
+
+    @functools.cached_property
+    def values(self) -> dict[str, Any]:
+        """What the operators read."""
+        return self._values | {name: self.layer.torch_layer.swapped(copy) for name, copy in self._copies.items()}
 
     @functools.cached_property
     def _projected(self) -> Any:
         step = self.layer.projection
         return step.kernel(*(self.values[name] for name in step.inputs), *step.absent)
+
+    def first(self, k: int) -> Any:
+        """Input k of the RecurrentNetwork, the first value of a state."""
+        name = self.layer.network.call.inputs[k]
+        return self._values[name] if name in self._values else self.values[name]
 
     def inputs(self) -> list[Any]:
         """The inputs of the RecurrentNetwork."""
@@ -179,7 +185,7 @@ class LayerBackward(Fused):
         by_gradient = {gradient.parameters[lstm.weights]: of_weights, gradient.parameters[lstm.bias]: of_bias}
         made = [by_gradient[name] for name in gradient.param_gradients]
         for value, k in zip(of_first, gradient.definition.initial):
-            like = layered.values[layer.network.call.inputs[k]]
+            like = layered.first(k)
             made.append(value.sum(0) if like.ndim == 1 else value.reshape(like.shape))
         outputs = self.network.outputs
         blobs.defer(outputs[0], functools.partial(self._of_projected, layered, gradients))
@@ -201,9 +207,25 @@ class LayerBackward(Fused):
         yield self.positions[0], 0
 
 
-def _rows(first: Any) -> Any:
+def _row(first: Any) -> Any:
     """The first value of a state without the leading dimension of one row."""
     return first[0] if first.ndim == 3 and first.shape[0] == 1 else first
+
+
+def _fit(X: Any, W: Any, b: Any, weights: Any, bias: Any, first: Sequence[Any], lengths: Any) -> bool:
+    """Whether an LSTM's arrays are dense ones in single precision on the CPU, and their shapes go together."""
+    if X.ndim != 3 or W.ndim != 2 or not X.numel() or str(X.dtype) != "torch.float32":
+        return False
+    batch, width = X.shape[1], W.shape[0] // 4
+    if (not width or W.shape != (4 * width, X.shape[2]) or weights.shape != (4 * width, width)
+            or not b.shape == bias.shape == (4 * width,)):
+        return False
+    if any(value.ndim not in (1, 2) or value.shape[-1] != width or (value.ndim == 2 and value.shape[0] != batch)
+           for value in first):
+        return False
+    if any(x.dtype != X.dtype or not x.is_cpu for x in (X, W, b, weights, bias, *first)):
+        return False
+    return lengths is None or (lengths.shape == (batch,) and bool(lengths.is_cpu))
 
 
 def _outputs(network: Any) -> list[tuple[int, str]]:

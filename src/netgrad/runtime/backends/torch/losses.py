@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import torch
@@ -19,6 +20,14 @@ def _classes(xp: Any, labels: Tensor, count: int, classes: int) -> Tensor:
     return labels.reshape(-1, 1).long()
 
 
+def _of_classes(xp: Any, rows: Tensor, labels: Tensor) -> Tensor:
+    """The entry of each row at its label; raises ValueError for a label that is no class."""
+    if labels.numel() == rows.shape[0]:
+        with contextlib.suppress(RuntimeError):  # of gather, for labels out of range; below it is said which
+            return rows.gather(1, labels.reshape(-1, 1).long())
+    return rows.gather(1, _classes(xp, labels, *rows.shape))
+
+
 @override("SoftmaxWithLoss")
 def softmax_with_loss(xp: Any, logits: Tensor, labels: Tensor, weight_tensor: Tensor | None, *, label_prob: int,
                       axis: int, scale: float, average_by_batch_size: bool) -> Any:
@@ -27,7 +36,7 @@ def softmax_with_loss(xp: Any, logits: Tensor, labels: Tensor, weight_tensor: Te
                                                 scale=scale, average_by_batch_size=average_by_batch_size)
     X = rows(xp, logits, canonical_axis(axis, logits.ndim))
     logs = torch.log_softmax(X, 1)
-    loss = logs.gather(1, _classes(xp, labels, *X.shape)).sum() * (-scale / X.shape[0])
+    loss = _of_classes(xp, logs, labels).sum() * (-scale / X.shape[0])
     return logs.exp().reshape(logits.shape), loss, logits.new_zeros(0)
 
 

@@ -40,7 +40,7 @@ def swapped(gates: Tensor) -> Tensor:
     return torch.cat((i_f, candidate, output))
 
 
-def forward(X: Tensor, projection: Tensor, weights: Tensor, bias: Tensor, hidden: Tensor, cell: Tensor,
+def forward(X: Tensor, projection: Tensor, weights: Tensor, bias: Tensor, hidden: Tensor, cell: Tensor, *,
             forget_bias: float, keeps: bool) -> LSTMRun:
     """All steps.
 
@@ -108,7 +108,7 @@ def serves() -> bool:
                for a, b in zip((*made, *found), (*expected, *gradients)))
 
 
-def _by_definition(X: Tensor, projection: Tensor, weights: Tensor, bias: Tensor, h: Tensor, c: Tensor,
+def _by_definition(X: Tensor, projection: Tensor, weights: Tensor, bias: Tensor, h: Tensor, c: Tensor, *,
                    forget_bias: float) -> tuple[Tensor, Tensor, Tensor]:
     hidden = []
     for x in X:
