@@ -477,6 +477,7 @@ INDEX: dict[str, str] = {
     "NanCheck": "debugging",
     "NegateGradient": "gradient_control",
     "Negative": "elementwise",
+    "NetVectorJacobianProduct": "vector_jacobian",
     "Normalize": "row_normalization",
     "NormalizeGradient": "row_normalization",
     "NormalizeL1": "row_normalization",
