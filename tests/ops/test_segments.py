@@ -189,5 +189,5 @@ def test_the_greatest_of_bags_is_that_of_their_rows(backend: str) -> None:
     feeds = {"table": TABLE, "indices": INDICES, "lengths": LENGTHS}
     np.testing.assert_array_equal(evaluate(bags, feeds, backend=backend)["y"],
                                   evaluate(rows, feeds, backend=backend)["y"])
-    with pytest.raises(OperatorError, match="add up|sum"):
+    with pytest.raises(OperatorError, match=r"add up|sum"):
         evaluate(bags, {**feeds, "lengths": LENGTHS + 1}, backend=backend)
