@@ -40,11 +40,12 @@ def _sgd(rate: float = 0.01) -> Build:
 
 
 def _adam(rate: float) -> Build:
-    return lambda parameters: torch.optim.Adam(parameters, lr=rate, fused=True)
+    return lambda parameters: torch.optim.Adam(parameters, lr=rate, eps=1e-12, fused=True)
 
 
-def _adagrad(parameters: Iterator[nn.Parameter]) -> torch.optim.Optimizer:
-    return torch.optim.Adagrad(parameters, lr=0.01, eps=1e-4)  # the fused one refuses sparse gradients
+def _adagrad(rate: float = 0.01) -> Build:
+    # the fused one refuses sparse gradients
+    return lambda parameters: torch.optim.Adagrad(parameters, lr=rate, eps=1e-4)
 
 
 def _inputs(feeds: Feeds, *names: str) -> list[Tensor]:
@@ -202,12 +203,12 @@ class Wide(nn.Module):
 def dlrm(feeds: Feeds, batch: int, tables: int, rows: int, width: int, bag: int) -> Rival:
     ids = _inputs(feeds, *(f"ids{k}" for k in range(tables)))
     return Rival(Dlrm(tables, rows, width), [*_inputs(feeds, "dense"), torch.arange(0, batch * bag, bag), *ids],
-                 _adagrad)
+                 _adagrad())
 
 
 def wide(feeds: Feeds, batch: int, tables: int, rows: int, width: int, bag: int) -> Rival:
     ids = _inputs(feeds, *(f"ids{k}" for k in range(tables)))
-    return Rival(Wide(tables, rows, width), [torch.arange(0, batch * bag, bag), *ids], _adagrad)
+    return Rival(Wide(tables, rows, width), [torch.arange(0, batch * bag, bag), *ids], _adagrad(1e-3))
 
 
 RIVALS: dict[str, Callable[..., Rival]] = {rival.__name__: rival for rival in (

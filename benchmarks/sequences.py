@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from benchmarks.training import Net, classes, constant, floats, train
+from benchmarks.training import ADAM_EPSILON, Net, classes, constant, floats, train
 from caffe2.python import brew, model_helper, optimizer
 
 
@@ -15,7 +15,7 @@ def lstm(batch, length, width, kinds):
     model = model_helper.ModelHelper("lstm")
     rows, _, _, _ = rnn_cell.LSTM(model, "data", "lengths", ["h", "c"], width, width, "lstm", forward_only=False)
     flat = model.net.Reshape(rows, ["flat", "flat_shape"], shape=[-1, width])[0]
-    train(model, brew.fc(model, flat, "scores", width, kinds), optimizer.build_adam)
+    train(model, brew.fc(model, flat, "scores", width, kinds), optimizer.build_adam, epsilon=ADAM_EPSILON)
     state = np.zeros((1, batch, width), np.float32)
     return model, {"data": floats(length, batch, width), "label": classes(batch * length, kinds),
                    "lengths": np.full(batch, length, np.int32), "h": state, "c": state}
@@ -48,7 +48,7 @@ def transformer(batch, length, width, heads, layers, kinds):
         x = net.Add([x, brew.fc(model, rows, at + "o", width, width)], at + "attended")
         h = net.Gelu(brew.fc(model, normalized(x, at + "m"), at + "up", width, 4 * width), at + "gelu")
         x = net.Add([x, brew.fc(model, h, at + "down", 4 * width, width)], at + "out")
-    train(model, brew.fc(model, x, "scores", width, kinds), optimizer.build_adam, 1e-4)
+    train(model, brew.fc(model, x, "scores", width, kinds), optimizer.build_adam, 1e-4, epsilon=ADAM_EPSILON)
     return model, {"data": floats(batch * length, width), "label": classes(batch * length, kinds)}
 
 

@@ -39,7 +39,8 @@ def wide(batch, tables, rows, width, bag):
     model = model_helper.ModelHelper("wide")
     feeds = {"label": classes(batch, 2)}
     bags = model.net.Concat(_bags(model, feeds, tables, rows, width, batch, bag), ["together", "_together"], axis=1)[0]
-    train(model, brew.fc(model, bags, "scores", tables * width, 2), optimizer.build_adagrad)
+    # a low rate, since libraries treat rows that occur twice each in their own way
+    train(model, brew.fc(model, bags, "scores", tables * width, 2), optimizer.build_adagrad, 1e-3)
     return model, feeds
 
 

@@ -57,9 +57,13 @@ def constant(model, name, size, value):
     return model.create_param(name, shape=[size], initializer=Initializer("ConstantFill", value=value))
 
 
-def train(model, scores, build=optimizer.build_sgd, rate=0.01):
-    """Adds the softmax loss of scores and labels, its derivative, and the updates of an optimizer."""
+#: so small that it says nothing: libraries add it to Adam's denominator before or after the correction of bias
+ADAM_EPSILON = 1e-12
+
+
+def train(model, scores, build=optimizer.build_sgd, rate=0.01, **options):
+    """Adds the softmax loss of scores and labels, its derivative, and the updates of an optimizer with its options."""
     model.net.SoftmaxWithLoss([scores, "label"], ["softmax", "loss"])
     model.AddGradientOperators(["loss"])
-    build(model, base_learning_rate=rate)
+    build(model, base_learning_rate=rate, **options)
     return model
