@@ -114,6 +114,9 @@ class RandomizedReader(DatasetReader):
 class DatasetWriter(Writer):
     """Adds batches to the end of a dataset, from any number of threads. `Dataset.writer` makes one."""
 
+    #: Caffe2's, which tasks and blobs are called after
+    name = "_DatasetWriter"
+
     def __init__(self, content: Any) -> None:
         self._content = content
         self.mutex: Any = None

@@ -29,7 +29,7 @@ class CounterReader(Reader):
     def setup_ex(self, init_net: Any, finish_net: Any) -> None:
         if self.counter is None:
             self.counter = init_net.CreateCounter([], init_count=0)
-            self.should_stop = _false(init_net)
+            self.should_stop = init_net.ConstantFill([], shape=[], dtype=TensorProto.BOOL, value=False)
 
     def read_ex(self, local_init_net: Any, local_finish_net: Any) -> tuple[list[Net], Any, Any]:
         net = Net("limited_reader_counter")

@@ -18,6 +18,9 @@ logger = logging.getLogger(__name__)
 class QueueReader(Reader):
     """Reads a queue until it is closed and empty; closes it at the end, so that writers stop."""
 
+    #: Caffe2's, which tasks and blobs are called after
+    name = "_QueueReader"
+
     def __init__(self, wrapper: QueueWrapper, num_dequeue_records: int = 1) -> None:
         super().__init__(wrapper.schema())
         self._wrapper = wrapper
@@ -53,6 +56,8 @@ class QueueReader(Reader):
 
 class QueueWriter(Writer):
     """Writes into a queue until it is closed; closes it at the end, so that readers stop when they have all."""
+
+    name = "_QueueWriter"
 
     def __init__(self, wrapper: QueueWrapper) -> None:
         self._wrapper = wrapper

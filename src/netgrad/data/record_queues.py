@@ -31,6 +31,9 @@ class RecordQueueReader(Reader):
 class RecordQueueWriter(Writer):
     """Writes into a `RecordQueue`."""
 
+    #: Caffe2's, which tasks and blobs are called after
+    name = "_QueueWriter"
+
     def __init__(self, blobs_queue: Any, schema: Field) -> None:
         self.blobs_queue = blobs_queue
         self._schema = schema

@@ -293,6 +293,7 @@ INDEX: dict[str, str] = {
     "HuffmanTreeHierarchy": "hierarchy",
     "If": "control",
     "Im2Col": "convolution",
+    "ImageInput": "image_input",
     "IncrementPut": "counters",
     "IndexFreeze": "dictionaries",
     "IndexGet": "dictionaries",
