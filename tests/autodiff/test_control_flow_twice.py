@@ -1,4 +1,4 @@
-"""Control flow and second passes: another backward pass over the same runs, branches of plain operators, unrolled nets."""
+"""Control flow and second passes: another one over the same runs, branches of plain operators, unrolled nets."""
 
 from __future__ import annotations
 

@@ -33,9 +33,10 @@ ALONE = {type: d for type, d in SHOWN.items() if not d.example.before
 #: they run nets, call back into Python, read files, kill the process or fail on purpose; each has a test of its own
 NO_EXAMPLE_NEEDED = {
     "AsyncIf", "Checkpoint", "CopyScope", "Crash", "CreateDB", "CreateScope", "CreateTextFileReader", "DBExists", "Do",
-    "Fail", "Free", "GetAllBlobNames", "GetGPUMemoryUsage", "HasScope", "If", "Load", "LogFatal", "ONNXWhile", "Python",
-    "PythonDLPack", "PythonDLPackGradient", "PythonGradient", "RecurrentNetwork", "RecurrentNetworkBlobFetcher",
-    "RecurrentNetworkGradient", "Save", "Snapshot", "TensorProtosDBInput", "TextFileReaderRead",
+    "Fail", "Free", "GetAllBlobNames", "GetGPUMemoryUsage", "HasScope", "If", "Load", "LogFatal",
+    "NetVectorJacobianProduct", "ONNXWhile", "Python", "PythonDLPack", "PythonDLPackGradient",
+    "PythonGradient", "RecurrentNetwork", "RecurrentNetworkBlobFetcher", "RecurrentNetworkGradient", "Save", "Snapshot",
+    "TensorProtosDBInput", "TextFileReaderRead",
     "ThrowChildThreadException", "ThrowException", "VectorJacobianProduct",
     "While", "rnn_internal_accumulate_gradient_input",
     "rnn_internal_apply_link",

@@ -25,9 +25,10 @@ DECLARED = {d.type: d for d in registry.every() if registry.family_index().get(d
 
 #: operators and gradient operators whose second derivative is not checked here, and why
 NOT_CHECKED = {
-    **dict.fromkeys(["AsyncIf", "Do", "If", "While"], "nets: tests/autodiff/test_control_flow_twice.py"),
+    **dict.fromkeys(["AsyncIf", "Do", "If", "While"], "nets: tests/autodiff/test_control_flow_higher.py"),
     **dict.fromkeys(["RecurrentNetwork", "RecurrentNetworkGradient", "rnn_internal_accumulate_gradient_input"],
-                    "nets: refused, tests/autodiff/test_control_flow_twice.py"),
+                    "nets: tests/recurrent/test_recurrent_twice.py"),
+    "NetVectorJacobianProduct": "carries nets: tests/autodiff/test_control_flow_higher.py",
     "CopyScope": "opaque",
     **dict.fromkeys(["Python", "PythonGradient", "PythonDLPack", "PythonDLPackGradient"], "functions in Python"),
     **dict.fromkeys(["FloatToHalf", "HalfToFloat"], "too coarse for finite differences"),

@@ -12,6 +12,7 @@ from random_recurrent import Program
 import netgrad
 from caffe2.python import core, recurrent
 from netgrad.autodiff.errors import MissingRuleError
+from netgrad.control.operators import add_if_op, add_while_op
 from netgrad.runtime.numeric import check_gradient
 from netgrad.tools.unroll import unroll
 
@@ -90,6 +91,48 @@ def test_a_network_of_steps_to_the_second_order(length, backend):
     net, feeds = elman(tanh_step)
     feeds["data"] = feeds["data"][:length]
     check_gradient(net, feeds, ["h_all"], ["data", "first", "w", "b"], order=2, overwritten="save", backend=backend)
+
+
+def network_in_a_loop():
+    """While i < rounds: the last state of a recurrent network becomes its first."""
+    step, body, test, net = core.Net("step"), core.Net("body"), core.Net("test"), core.Net("net")
+    step.AddExternalInputs(B("x"), B("h_prev"), B("w"), B("b"))
+    hidden = tanh_step(step, B("x"), B("h_prev"))
+    step.AddExternalOutput(hidden)
+    _, last = recurrent.recurrent_net(body, step, [(B("x"), B("data"))], [(B("h_prev"), B("first"))],
+                                      {B("h_prev"): hidden}, scope="s", timestep=B("time"), outputs_with_grads=[0, 1])
+    body.Sin(last, B("first"))
+    body.Add([B("i"), B("one")], B("i"))
+    test.LT([B("i"), B("rounds")], B("go"))
+    net.ConstantFill([], "i", shape=[1], value=0, dtype=10)
+    add_while_op(net, "go", {"data", "first", "w", "b", "i", "one", "rounds"}, body, test)
+    rng = np.random.default_rng(1)
+    feeds = {name: rng.standard_normal(shape) for name, shape in
+             {"data": (2, 1, 2), "first": (1, 1, 2), "w": (2, 2), "b": (2,)}.items()}
+    return net, {**feeds, "one": np.array([1]), "rounds": np.array([2])}, "first"
+
+
+def branch_in_a_step():
+    def write(step, x, previous):
+        linear = step.FC([previous, B("w"), B("b")], "linear", axis=2)
+        total = step.Sum([linear, x], "total")
+        step.GT([step.SumElements(total, "sum"), B("limit")], "large")
+        then, other = core.Net("then"), core.Net("other")
+        then.Sigmoid(B("total"), B("total"))
+        other.Sin(B("total"), B("sine"))
+        other.Copy(B("sine"), B("total"))
+        add_if_op(step, "large", {"total", "large"}, then, other)
+        return step.Tanh(total, "h")
+
+    net, feeds = elman(write, known=("w", "b", "limit"))
+    return net, {**feeds, "limit": np.array(0.1)}, "h_all"
+
+
+@pytest.mark.parametrize("backend", ["numpy", "torch"])
+@pytest.mark.parametrize("build", [network_in_a_loop, branch_in_a_step])
+def test_recurrence_and_control_flow_in_each_other(build, backend):
+    net, feeds, y = build()
+    check_gradient(net, feeds, [y], ["data", "first", "w"], order=2, overwritten="save", backend=backend)
 
 
 @pytest.mark.soak

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from netgrad.proto import caffe2_pb2
-from netgrad.runtime.errors import BadArgument, OperatorError, SchemaError
+from netgrad.runtime.errors import BadArgument, MissingBlob, OperatorError, SchemaError
 from netgrad.runtime.executor import BoundNet
 from netgrad.runtime.tracing.tracer import Tracer
 from netgrad.runtime.workspace import Workspace
@@ -62,6 +62,8 @@ class NetProduct:
         if not all(0 <= k < count for k in by) or not all(0 <= k < made for k in given):
             raise BadArgument(f"its arguments by = {list(by)} and given = {list(given)} name an external input or "
                               "output that its net has not")
+        #: positions of operands that must be there, and what they are called
+        self.required = {k: call.inputs[k] for k in (*by, *range(count, call.num_inputs))}
         self.backend = call.workspace.backend.name
         #: the operator by itself: what it reads and makes has names of its own
         self.definition = caffe2_pb2.OperatorDef()
@@ -78,6 +80,9 @@ class NetProduct:
 
         A value that is None is not there: a branch that was not taken has not made it.
         """
+        for k, name in self.required.items():
+            if values[k] is None:
+                raise MissingBlob(f"there is no value in {name!r}; feed it, or run what makes it before")
         key = [None if value is None else (tuple(value.shape), str(value.dtype)) for value in values]
         if self._key == key:
             if self._path is None:

@@ -231,14 +231,15 @@ class Tracer:
         count = len(net.external_input)
         first = len(self.ops)
         inside: Scope = dict(zip(net.external_input, blobs))
-        for k in [k for k in by if blobs[k] is not None]:
-            inside[net.external_input[k]] = self.make("Copy", [blobs[k]], net.external_input[k])
+        for k in by:
+            inside[net.external_input[k]] = self.make("Copy", [self.name(op.input[k], names)], net.external_input[k])
         starts = [inside[net.external_input[k]] for k in by]
         self.run(net.op, inside)
         cotangents = []
-        for k, cotangent in zip(given, blobs[count:]):
+        for k, given_name in zip(given, op.input[count:]):
             name = net.external_output[k]
-            cotangents.append((self.make("Copy", [self.name(name, inside)], name), cotangent))
+            made = self.make("Copy", [self.name(name, inside)], name)
+            cotangents.append((made, self.name(given_name, names)))
         for name, gradient in zip(op.output, self.differentiate(first, len(self.ops), cotangents, starts)):
             if name:
                 names[name] = gradient
