@@ -20,6 +20,25 @@ def channels_last(images: Tensor) -> Tensor:
     return images.contiguous(memory_format=layout)
 
 
+def settled(images: Tensor) -> Tensor:
+    """The same images, with the strides that kernels of torch take for granted along sides of length 1.
+
+    A view may have any stride there, and batch normalization takes one of these for another layout.
+    """
+    if images.ndim not in _CHANNELS_LAST or 1 not in images.shape:
+        return images
+    if images.is_contiguous():
+        order = range(images.ndim)
+    elif is_channels_last(images):
+        order = (0, *range(2, images.ndim), 1)  # type: ignore[assignment]
+    else:
+        return images
+    strides, step = [0] * images.ndim, 1
+    for k in reversed(order):
+        strides[k], step = step, step * images.shape[k]
+    return images.as_strided(images.shape, strides)
+
+
 def is_channels_last(images: Tensor) -> bool:
     """Whether the channels lie side by side, and nothing else does."""
     layout = _CHANNELS_LAST.get(images.ndim)

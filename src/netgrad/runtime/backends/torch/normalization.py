@@ -9,6 +9,7 @@ import torch
 from netgrad.ops import normalization as reference
 from netgrad.ops._arrays import channels_back, channels_first, require_shape
 from netgrad.runtime.backends.torch import override
+from netgrad.runtime.backends.torch.layouts import settled
 
 
 @override("SpatialBN")
@@ -35,7 +36,7 @@ def spatial_bn_gradient(xp: Any, X: Any, scale: Any, dY: Any, mean: Any, inv_std
             xp, X, scale, dY, mean, inv_std, dscale_sum, dbias_sum, is_test=is_test, epsilon=epsilon, order=order,
             num_batches=num_batches)
     require_shape("the output's gradient", dY, X.shape, ", the input's")
-    x, dy = channels_first(xp, X, order), channels_first(xp, dY, order)
+    x, dy = settled(channels_first(xp, X, order)), settled(channels_first(xp, dY, order))
     reference.require_vectors(x.shape[1], scale=scale, mean=mean, inv_std=inv_std)
     running = (mean, inv_std) if is_test else (None, None)  # in test mode the second holds the variance
     saved = (None, None) if is_test else (mean, inv_std)
