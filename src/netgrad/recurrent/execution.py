@@ -228,14 +228,10 @@ class _Runner:
         if self.call.workspace.backend.name != "torch" or rows > most or sequence.device.type != "cpu":
             yield
             return
-        import torch
+        from netgrad.runtime.backends.torch.threads import one_thread
 
-        before = torch.get_num_threads()
-        torch.set_num_threads(1)
-        try:
+        with one_thread():
             yield
-        finally:
-            torch.set_num_threads(before)
 
     def inputs(self, count: int) -> list[Any]:
         """The values of the first inputs, all of them tensors."""

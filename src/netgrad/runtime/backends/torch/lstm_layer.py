@@ -12,9 +12,13 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from netgrad.runtime.backends.torch.threads import one_thread
+
 _forward: Any = getattr(torch, "mkldnn_rnn_layer", None)
 _backward: Any = getattr(torch.ops.aten, "mkldnn_rnn_layer_backward", None)
 _LSTM = 2
+#: numbers in the gates of one step, and in weights, up to which one thread is as quick as two
+_SMALL_GATES, _SMALL_WEIGHTS = 1 << 12, 1 << 16
 
 
 class LSTMRun(NamedTuple):
@@ -59,7 +63,8 @@ def forward(X: Tensor, projection: Tensor, weights: Tensor, bias: Tensor, hidden
         bias[width:2 * width] += forget_bias
     inputs = (X.contiguous(), swapped(projection), swapped(weights), swapped(bias), torch.zeros_like(bias),
               hidden.contiguous(), cell.contiguous())
-    with torch.set_grad_enabled(keeps):  # no tape comes of it, but the record that the gradient needs
+    # with the mode of gradients on no tape comes of it, but the record that the gradient needs
+    with one_thread(_is_small(inputs)), torch.set_grad_enabled(keeps):
         made, last_hidden, last_cell, scratch = _forward(*inputs, False, [], _LSTM, width, 1, True, False, False, keeps)
     return LSTMRun(made, last_hidden, last_cell, inputs, scratch)
 
@@ -75,10 +80,17 @@ def backward(run: LSTMRun, of_hidden: Tensor | None, of_last_hidden: Tensor | No
     width = run.hidden.shape[-1]
     if of_hidden is None:
         of_hidden = torch.zeros_like(run.hidden)
-    dX, of_projection, of_weights, of_bias, _, dh, dc = _backward(
-        *run.inputs, run.hidden, run.last_hidden, run.last_cell, of_hidden.contiguous(), of_last_hidden, of_last_cell,
-        False, _LSTM, width, 1, True, True, False, [], False, run.scratch)
+    with one_thread(_is_small(run.inputs)):
+        dX, of_projection, of_weights, of_bias, _, dh, dc = _backward(
+            *run.inputs, run.hidden, run.last_hidden, run.last_cell, of_hidden.contiguous(), of_last_hidden,
+            of_last_cell, False, _LSTM, width, 1, True, True, False, [], False, run.scratch)
     return dX, swapped(of_projection), swapped(of_weights), swapped(of_bias), dh, dc
+
+
+def _is_small(inputs: tuple[Tensor, ...]) -> bool:
+    """Whether the steps of a run are so small that waking threads costs more than it gains."""
+    _, projection, weights, *_, cell = inputs
+    return 4 * cell.numel() <= _SMALL_GATES and max(projection.numel(), weights.numel()) <= _SMALL_WEIGHTS
 
 
 @functools.cache
