@@ -239,6 +239,16 @@ def test_numbers_that_would_be_drawn_anew_are_refused(line: Any, reason: str) ->
         made.AddGradientOperators([str(gradients["x"])], overwritten="save")
 
 
+def test_counters_that_would_be_counted_anew_are_refused() -> None:
+    made = Net("program")
+    made.CreateCounter([], "counter", init_count=2)
+    add_while_op(made, "go", {"p", "x", "counter"}, net("body", op("Mul", "p x", "q"), op("Tanh", "q", "p")),
+                 net("test", op("CountDown", "counter", "done"), op("Not", "done", "go")))
+    gradients = made.AddGradientOperators(["p"], overwritten="save")
+    with pytest.raises(MissingRuleError, match=r"(?s)CountDown makes 'done', and running that has effects \(state\)"):
+        made.AddGradientOperators([str(gradients["x"])], overwritten="save")
+
+
 def test_dropout_that_lets_everything_through_draws_nothing(backend: str) -> None:
     made, feeds = loop(2, op("Dropout", "p", "q mask", is_test=1), op("Mul", "q x", "r"), op("Tanh", "r", "p"))
     check_gradient(made, feeds, ["p"], ["x", "p"], order=2, overwritten="save", backend=backend)

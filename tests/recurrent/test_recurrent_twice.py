@@ -14,6 +14,7 @@ from caffe2.python import core, recurrent
 from netgrad.autodiff.errors import MissingRuleError
 from netgrad.control.operators import add_if_op, add_while_op
 from netgrad.runtime.numeric import check_gradient
+from netgrad.runtime.workspace import Workspace
 from netgrad.tools.unroll import unroll
 
 B = core.BlobReference
@@ -133,6 +134,36 @@ def branch_in_a_step():
 def test_recurrence_and_control_flow_in_each_other(build, backend):
     net, feeds, y = build()
     check_gradient(net, feeds, [y], ["data", "first", "w"], order=2, overwritten="save", backend=backend)
+
+
+def test_the_number_of_steps_may_depend_on_the_data():
+    """A sequence that is cut inside of a branch: how many steps there are is seen during the run alone."""
+    step, then, net = core.Net("step"), core.Net("then"), core.Net("net")
+    step.AddExternalInputs(B("x"), B("h_prev"), B("w"), B("b"))
+    hidden = tanh_step(step, B("x"), B("h_prev"))
+    step.AddExternalOutput(hidden)
+    then.Slice([B("data"), B("starts"), B("ends")], B("cut"))
+    _, last = recurrent.recurrent_net(then, step, [(B("x"), B("cut"))], [(B("h_prev"), B("first"))],
+                                      {B("h_prev"): hidden}, scope="s", timestep=B("time"), outputs_with_grads=[1])
+    then.Copy(last, B("y"))
+    net.Copy("first", "y")
+    add_if_op(net, "flag", {"data", "first", "w", "b", "starts", "ends", "flag", "y"}, then)
+    net.SumElements("y", "loss")
+    products = netgrad.hessian_vector(net, "loss", {"w": "v"})
+    rng = np.random.default_rng(1)
+    feeds = {name: rng.standard_normal(shape) for name, shape in
+             {"data": (4, 1, 2), "first": (1, 1, 2), "w": (2, 2), "b": (2,), "v": (2, 2)}.items()}
+    feeds |= {"starts": np.zeros(3, np.int32), "flag": np.array([True])}
+    workspace = Workspace(backend="numpy")
+    for name, value in {**feeds, "ends": np.array([2, 1, 2], np.int32)}.items():
+        workspace.feed_blob(name, value)
+    bound = workspace.create_net(net)
+    for steps in (2, 2, 4, 4, 1, 2):
+        ends = np.array([steps, 1, 2], np.int32)
+        workspace.feed_blob("ends", ends)
+        bound.run()
+        expected = run(net, {**feeds, "ends": ends}, [products["w"]], "numpy")[0]
+        np.testing.assert_array_equal(workspace.fetch_blob(str(products["w"])), expected)
 
 
 @pytest.mark.soak

@@ -20,6 +20,7 @@ from netgrad.proto import caffe2_pb2
 if TYPE_CHECKING:
     from netgrad.autodiff.rule_context import RuleContext
 
+_SCOPES = frozenset({"CreateScope", "CopyScope", "HasScope"})
 _UNROLL = "netgrad.tools.unroll writes the net without control flow, which is differentiated to any order"
 
 
@@ -111,8 +112,10 @@ def _check_effects(rule: RuleContext, chain: Iterable[int]) -> None:
     for index in chain:
         for op in dependence.leaves([forward.ops[index]]):
             declaration = registry.find(op.type)
-            effects = declaration.effects - {"state"} if declaration is not None else frozenset()
-            if op.type in control.TYPES or not effects or _is_test(op):
+            effects = declaration.effects if declaration is not None else frozenset()
+            if declaration is not None and not declaration.host:
+                effects = effects - {"state"}  # a tensor that is read and made anew; objects of the host are shared
+            if op.type in control.TYPES or op.type in _SCOPES or not effects or _is_test(op):
                 continue
             if effects == {"random"}:
                 raise rule.fail(f"it is differentiated by running {describe(forward.ops[index], index)} anew, in which "

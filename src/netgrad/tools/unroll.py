@@ -63,6 +63,10 @@ class _Unroller:
         self.workspace.run_operator(op)
         self.ops.append(op)
 
+    def shape(self, blob: str) -> tuple[int, ...]:
+        """The shape of a blob as it is now."""
+        return tuple(self.workspace.fetch_blob(blob).shape)
+
     def fresh(self, name: str) -> str:
         """A name that nothing has, like the given one."""
         while True:

@@ -1,7 +1,7 @@
 """What `NetVectorJacobianProduct` runs: a net anew, and the derivative of what it did.
 
 What a run did is kept as a net without control flow. The next one with operands of the same shapes runs that, and then
-looks whether all conditions came out as before; if they did not, it starts over.
+looks whether all conditions, and numbers of steps, came out as before; if they did not, it starts over.
 """
 
 from __future__ import annotations
@@ -25,12 +25,13 @@ class _Path:
     """What one run did, bound in a workspace of its own."""
 
     def __init__(self, tracer: Tracer, operands: Sequence[str], results: Sequence[str], backend: str) -> None:
-        self.operands, self.results, self.conditions = operands, results, tracer.conditions
+        self.operands, self.results = operands, results
+        self.conditions, self.shapes = tracer.conditions, tracer.shapes
         self.workspace = Workspace(backend=backend)
         self.net = BoundNet(caffe2_pb2.NetDef(name="traced", op=tracer.ops), self.workspace, known=set(operands))
 
     def run(self, values: Sequence[Any]) -> tuple[Any, ...] | None:
-        """The results; None where a condition came out otherwise, so that this is not what is to be done."""
+        """The results; None where a condition or a number of steps came out otherwise: another thing is to be done."""
         held = self.workspace.values
         held.update(_there(self.operands, values))
         try:
@@ -38,7 +39,8 @@ class _Path:
         except OperatorError:  # what it does may not suit these values; a new trace says so, if it is an error
             return None
         else:
-            same = all(bool(np.all(self.workspace.fetch_blob(blob))) == found for blob, found in self.conditions)
+            same = all(tuple(held[blob].shape) == shape for blob, shape in self.shapes.items()) and \
+                all(bool(np.all(self.workspace.fetch_blob(blob))) == found for blob, found in self.conditions)
             return tuple(held[name] for name in self.results) if same else None
         finally:
             held.clear()

@@ -17,13 +17,14 @@ from netgrad.graph.operator import CreateOperator
 class Writer(Protocol):
     """Who runs operators and writes them down. ``names``: what each name inside is called among the written ones."""
 
-    workspace: Any
-
     def run(self, ops: Iterable[Any], names: Any) -> None:
         """Runs operators that may run nets, and writes down what they do."""
 
     def write(self, op: Any) -> None:
         """Runs one operator as it is, and writes it down."""
+
+    def shape(self, blob: str) -> tuple[int, ...]:
+        """The shape of a written blob, on which depends what is written."""
 
     def fresh(self, name: str) -> str:
         """A name that nothing has, like the given one."""
@@ -61,7 +62,7 @@ class Recurrence:
         self.rows: dict[str, list[str]] = {}
 
     def shape(self, blob: str) -> tuple[int, ...]:
-        return tuple(self.unroller.workspace.fetch_blob(blob).shape)
+        return self.unroller.shape(blob)
 
     def make(self, type: str, inputs: list[str], name: str, surplus: int = 0, **arguments: Any) -> str:
         """Writes an operator; returns its first output, a fresh name."""

@@ -52,12 +52,14 @@ class Tracer:
     Attributes:
         ops: the operators, in order.
         conditions: traced blobs that decided about the path, and what they held.
+        shapes: traced blobs whose shapes did (numbers of steps), and these.
     """
 
     def __init__(self, workspace: Workspace) -> None:
         self.workspace = workspace
         self.ops: list[Any] = []
         self.conditions: list[tuple[str, bool]] = []
+        self.shapes: dict[str, tuple[int, ...]] = {}
         self._count = 0
 
     def run(self, ops: Iterable[Any], names: Scope) -> None:
@@ -73,6 +75,11 @@ class Tracer:
         """Runs one operator on traced blobs, and appends it."""
         self.workspace.run_operator(op)
         self.ops.append(op)
+
+    def shape(self, blob: str) -> tuple[int, ...]:
+        """The shape of a traced blob, on which depends what is written."""
+        self.shapes[blob] = found = tuple(self.workspace.values[blob].shape)
+        return found
 
     def fresh(self, name: str) -> str:
         """A name that no traced blob has."""
