@@ -66,3 +66,16 @@ def test_questions_about_gpus_have_answers_without_one():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True,
                           env={**os.environ, "NETGRAD_BACKEND": "numpy"})
     assert done.stdout.split() == ["False", "0", "0", "None", "1"]
+
+
+@pytest.mark.parametrize("shape", [(3, 2), (2, 3, 4, 5)])
+def test_a_window_that_fills_has_its_largest_shape_even_before_it_has_any(shape):
+    current.ResetWorkspace()
+    current.CreateBlob("window")
+    current.FeedBlob("next", np.array(0, np.int32))
+    current.FeedBlob("rows", np.ones(shape, np.float32))
+    window = net("window", op("LastNWindowCollector", "window next rows", "window next", num_to_collect=7))
+    shapes, types = inference.InferShapesAndTypes([window], nets_proto=True)
+    assert shapes["window"] == [7, *shape[1:]] and types["window"] == types["rows"]
+    current.RunNetOnce(window)
+    assert current.FetchBlob("window").shape == shape

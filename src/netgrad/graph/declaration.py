@@ -127,6 +127,9 @@ class Operator:
 
     #: shapes and dtypes of the outputs; None: not known before the run
     shape: ClassVar[Any] = None  # a ShapeFunction
+    #: the largest shapes that the outputs can have, which is all that is told of them before the run; inputs may be
+    #: unknown
+    largest_shape: ClassVar[Any] = None  # a ShapeFunction
     #: whether an in-place use leaves the blob's shape as it was; derived from `shape` unless set
     inplace_keeps_shape: ClassVar[bool | None] = None
     #: computes the outputs: kernel(xp, *inputs, **arguments); None: this operator cannot run (yet)

@@ -275,6 +275,12 @@ class CopyRowsToTensorGradient(Operator):
         return doutput_tensor
 
 
+def _full_window(buffer: TensorType, cursor: TensorType, DATA: TensorType, *more: TensorType, num_to_collect: int,
+                 **_: Any) -> tuple[TensorType, ...]:
+    window = DATA.with_dims(None if DATA.dims is None else (num_to_collect, *DATA.dims[1:]))
+    return window, TensorType("int32", ()), TensorType("int64", ())
+
+
 class LastNWindowCollector(Operator):
     """Keeps the last num_to_collect rows that were fed, in a ring buffer with a cursor.
 
@@ -290,6 +296,7 @@ class LastNWindowCollector(Operator):
     outputs = [Out("last-N buffer"), Out("next cursor", differentiable=False),
                Out("NUM_VISITED", optional=True, differentiable=False)]
     num_inputs = between(3, 5)
+    largest_shape = _full_window
     arguments = [Int("num_to_collect", -1)]
     inplace_required = {(0, 0), (1, 1), (4, 2)}
     inplace_keeps_shape = False

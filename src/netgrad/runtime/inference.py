@@ -28,8 +28,11 @@ def type_of(value: Any) -> TensorType:
 
 
 def infer(ops: Iterable[caffe2_pb2.OperatorDef], known: Mapping[str, TensorType],
-          net: str = "") -> dict[str, TensorType]:
+          net: str = "", largest: bool = False) -> dict[str, TensorType]:
     """The types of all blobs, as far as declarations tell: what is unknown stays so.
+
+    With ``largest``, an output whose shape is not known before the run has the largest that it can have, where its
+    declaration tells that.
 
     Raises `BadShape`, located, where the shapes of an operator's inputs do not go together.
     """
@@ -38,6 +41,8 @@ def infer(ops: Iterable[caffe2_pb2.OperatorDef], known: Mapping[str, TensorType]
         inputs = [types.get(name, UNKNOWN) for name in op.input]
         try:
             outputs = infer_operator(op, inputs)
+            if largest and (declaration := registry.find(op.type)) and declaration.largest_shape:
+                outputs = list(declaration.largest_shape(*inputs, **arguments_of(op, declaration)))
         except (OperatorError, ShapeError) as error:
             found = error if isinstance(error, OperatorError) else BadShape(str(error))
             described = [f"{name}: {t.dtype or '?'} {t.dims or '?'}" for name, t in zip(op.input, inputs)]
@@ -78,7 +83,8 @@ def InferShapesAndTypes(nets: Sequence[Any], blob_dimensions: Mapping[str, Seque
     """Shapes and `TensorProto.DataType` numbers of all blobs of some nets, those that are known.
 
     Inputs are those of the current workspace, or of ``blob_dimensions`` (float unless ``blob_types`` says otherwise).
-    A dimension of -1 or None is unknown, and so are, as -1, those that follow from it.
+    A dimension of -1 or None is unknown, and so are, as -1, those that follow from it. A size that depends on values is
+    the largest that it can be, where an operator tells that (LastNWindowCollector).
 
     Raises `BadShape`, located, where shapes do not go together.
     """
@@ -87,7 +93,7 @@ def InferShapesAndTypes(nets: Sequence[Any], blob_dimensions: Mapping[str, Seque
     else:
         types = types_of_map(blob_dimensions, blob_types or {})
     partial = any(t.dims is not None and None in t.dims for t in types.values())
-    found = infer_nets([net if nets_proto else net.Proto() for net in nets], types)
+    found = infer_nets([net if nets_proto else net.Proto() for net in nets], types, largest=True)
     shown = {name: t for name, t in found.items() if t.dims is not None and (partial or None not in t.dims)}
     return ({name: [-1 if n is None else int(n) for n in t.dims or ()] for name, t in shown.items()},
             {name: dtypes.NUMBERS[t.dtype] for name, t in shown.items() if t.dtype in dtypes.NUMBERS})
@@ -107,10 +113,14 @@ def types_of_map(dims: Mapping[str, Sequence[int | None]], numbers: Mapping[str,
             for name, shape in dims.items()}
 
 
-def infer_nets(nets: Iterable[Any], known: Mapping[str, TensorType]) -> dict[str, TensorType]:
-    """The types of all blobs of nets that run one after the other; they are messages, or their wire form."""
+def infer_nets(nets: Iterable[Any], known: Mapping[str, TensorType], largest: bool = False) -> dict[str, TensorType]:
+    """The types of all blobs of nets that run one after the other; they are messages, or their wire form.
+
+    Args:
+        largest: see `infer`.
+    """
     types = dict(known)
     for net in nets:
         definition = definition_of(net, caffe2_pb2.NetDef)
-        types = infer(definition.op, types, definition.name)
+        types = infer(definition.op, types, definition.name, largest)
     return types
