@@ -7,6 +7,7 @@ no instances.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -21,7 +22,8 @@ class In:
 
     Attributes:
         name: what it is called in documentation and messages.
-        doc: shape, dtype and meaning.
+        doc: shape, dtype and meaning. Where it says "float", "int" or "numeric", tensors of
+            other kinds are refused, whatever their width.
         optional: may be absent (only after all that may not).
         variadic: this input, or the whole group of inputs from the first variadic one on, may repeat.
         shape_only: only the shape is read, never a value: any version of the blob with that shape serves.
@@ -35,6 +37,25 @@ class In:
     variadic: bool = False
     shape_only: bool = False
     differentiable: bool = True
+
+    @property
+    def floating(self) -> bool:
+        """Whether only tensors of a floating-point dtype are taken."""
+        return _SAYS_FLOAT.search(self.doc) is not None
+
+    @property
+    def integral(self) -> bool:
+        """Whether only tensors of whole numbers are taken."""
+        return _SAYS_INT.search(self.doc) is not None and not self.floating and not self.shape_only
+
+    @property
+    def numeric(self) -> bool:
+        """Whether tensors of truth values are refused."""
+        return _SAYS_NUMERIC.search(self.doc) is not None
+
+
+_SAYS_INT, _SAYS_NUMERIC = re.compile(r"\bint\b"), re.compile(r"\bnumeric\b")
+_SAYS_FLOAT = re.compile(r"\bfloats?\b")
 
 
 @dataclass(frozen=True)

@@ -359,7 +359,7 @@ class Swish(Unary):
 class SwishGradient(Operator):
     """dX = (Y + sigmoid(X) (1 - Y)) dY."""
 
-    inputs = [In("X"), In("Y", "like X"), In("dY", "like X")]
+    inputs = [In("X"), In("Y", "like X"), In("dY", "like X, float")]
     outputs = [Out("dX", "like X")]
     inplace = {(2, 0)}
     shape = same_as(0)
@@ -386,7 +386,7 @@ class Mish(Unary):
 class MishGradient(Operator):
     """dX = (t + X (1 - t^2) sigmoid(X)) dY with t = tanh(log(1 + e^X))."""
 
-    inputs = [In("X"), In("Y", "like X", shape_only=True), In("dY", "like X")]
+    inputs = [In("X"), In("Y", "like X", shape_only=True), In("dY", "like X, float")]
     outputs = [Out("dX", "like X")]
     shape = same_as(0)
     internal = True
@@ -462,7 +462,7 @@ class Softmax(Unary):
 class SoftmaxGradient(Operator):
     """dX = Y (dY - the sum of Y dY over the distribution)."""
 
-    inputs = [In("Y", "what the operator wrote"), In("dY", "like Y")]
+    inputs = [In("Y", "what the operator wrote"), In("dY", "like Y, float")]
     outputs = [Out("dX", "like Y")]
     arguments = [Int("axis", 1)]
     shape = same_as(0)

@@ -9,7 +9,7 @@ from netgrad.graph.arguments import Bool, Float, Int
 from netgrad.graph.declaration import In
 from netgrad.graph.example import Example, Tensor
 from netgrad.graph.rules import no_gradient
-from netgrad.graph.shapes import same_as
+from netgrad.graph.shapes import Fixed, TensorType, same_as
 from netgrad.ops._arrays import one_number, require_size
 from netgrad.ops.optimizers import (
     ALL_IN_PLACE,
@@ -235,16 +235,19 @@ class Lars(Update):
     outputs = [out("lr_rescaled")]
     arguments = [Float("offset", 0.5), Float("lr_min", 0.02)]
     effects = frozenset[str]()
-    shape = same_as(2)
+    shape = Fixed((TensorType(None, (1,)),))
     example = Example(
         {"X": [3.0, 4.0], "dX": [0.6, 0.8], "wd": [0.1], "trust": [0.5], "lr_max": [10.0]},
         {"lr_rescaled": [0.625]})
 
     def kernel(xp: Any, X: Any, dX: Any, wd: Any, trust: Any, lr_max: Any, *, offset: float, lr_min: float) -> Any:
         same_shape(X=X, dX=dX)
+        for name, x in (("wd", wd), ("trust", trust), ("lr_max", lr_max)):
+            require_size(name, x, 1)
         length = norm(xp, X)
         rate = xp.where(length > 0, trust / (norm(xp, dX) / length + wd + offset), xp.ones_like(trust))
-        return xp.maximum(xp.minimum(rate, lr_max), xp.full_like(rate, lr_min))
+        rate = xp.minimum(rate, lr_max)
+        return xp.reshape(xp.maximum(rate, xp.full_like(rate, lr_min)), (1,))
 
 
 class LearningRateAdaption(Update):
@@ -317,7 +320,7 @@ class WeightScale(Update):
 class RowWiseCounter(Update):
     """Counts how often rows are used, older uses weighing less: count' = 1 + count / 2^(age / counter_halflife)."""
 
-    inputs = [In("prev_iter", "(N,) int64: when each row was last used"), In("update_counter", "(N,) float64"),
+    inputs = [In("prev_iter", "(N,) int: when each row was last used"), In("update_counter", "(N,) float64"),
               In("indices", "(K,) int: the rows used now"), ITER]
     outputs = [out("output_prev_iter"), out("output_update_counter")]
     arguments = [Int("counter_halflife", -1, "in iterations; negative: nothing is counted")]

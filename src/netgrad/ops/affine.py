@@ -88,7 +88,7 @@ class ElementwiseLinear(Operator):
 class ElementwiseLinearGradient(Operator):
     """dX = dY w, dw = the sum of X dY over the rows, db = the sum of dY over the rows."""
 
-    inputs = [In("dY"), In("X", "like dY"), In("w", "(D,)")]
+    inputs = [In("dY", "float"), In("X", "like dY"), In("w", "(D,)")]
     outputs = [Out("dX", "like X"), Out("dw", "(D,)"), Out("db", "(D,)")]
     arguments = [Int("axis", 1)]
     shape = same_as(1, 2, 2)
@@ -103,7 +103,8 @@ class ElementwiseLinearGradient(Operator):
         gradients = rows(xp, dY, axis)
         require_size("w", w, gradients.shape[1], f", the columns of X of shape {tuple(X.shape)} from axis {axis} on")
         dw = xp.sum(gradients * rows(xp, X, axis), axis=0)
-        return xp.reshape(gradients * w, X.shape), dw, xp.sum(gradients, axis=0)
+        db = xp.sum(gradients, axis=0)
+        return xp.reshape(gradients * xp.reshape(w, (-1,)), X.shape), xp.reshape(dw, w.shape), xp.reshape(db, w.shape)
 
 
 class RowMul(Operator):

@@ -36,7 +36,7 @@ class Binary(Operator, abstract=True):
 class BinaryGradient(Operator, abstract=True):
     """dA and dB from dC, each folded to the shape of its operand."""
 
-    inputs = [In("dC", "shape of C"), In("A"), In("B")]
+    inputs = [In("dC", "shape of C, numeric"), In("A"), In("B")]
     outputs = [Out("dA", "like A"), Out("dB", "like B")]
     arguments = BROADCASTING
     inplace = {(0, 0), (0, 1)}
@@ -58,7 +58,7 @@ class Add(Binary):
 class AddGradient(BinaryGradient):
     """dA = dC and dB = dC, each summed over the axes its operand was broadcast along."""
 
-    inputs = [In("dC", "shape of C"), In("A", shape_only=True), In("B", shape_only=True)]
+    inputs = [In("dC", "shape of C, numeric"), In("A", shape_only=True), In("B", shape_only=True)]
     shares = {(0, 0), (0, 1)}
     kernel = elementwise_gradient(lambda xp, dC, A, B: (dC, dC))
     gradient = of_sum("Add")
@@ -83,7 +83,7 @@ _opposite = elementwise_gradient(lambda xp, dC, A, B: (dC, -dC))
 class SubGradient(BinaryGradient):
     """dA = dC and dB = -dC, each summed over the axes its operand was broadcast along."""
 
-    inputs = [In("dC", "shape of C"), In("A", shape_only=True), In("B", shape_only=True)]
+    inputs = [In("dC", "shape of C, numeric"), In("A", shape_only=True), In("B", shape_only=True)]
     shares = {(0, 0)}
     gradient = of_sum("Sub")
     example = Example(
@@ -141,7 +141,7 @@ class DivGradient(BinaryGradient):
     The short form has the inputs B, C and dC, in this order; dA has the shape of C.
     """
 
-    inputs = [In("dC", "shape of C"), In("A", "left out in the short form", shape_only=True), In("B"),
+    inputs = [In("dC", "shape of C, numeric"), In("A", "left out in the short form", shape_only=True), In("B"),
               In("C", "the quotient", optional=True)]
     inplace = {(0, 0)}
     gradient = of_quotient
@@ -164,7 +164,8 @@ class DivGradient(BinaryGradient):
         return _divide_gradient(xp, dC, A, B, C, broadcast=broadcast, axis=axis, axis_str=axis_str, order=order)
 
 
-_divide_gradient = elementwise_gradient(lambda xp, dC, A, B, C: (dC / B, -dC * expect_like(C, dC, "C", "dC") / B))
+_divide_gradient = elementwise_gradient(
+    lambda xp, dC, A, B, C: (_divide(xp, dC, B), _divide(xp, -dC * expect_like(C, dC, "C", "dC"), B)))
 
 
 class Pow(Operator):
@@ -234,6 +235,7 @@ class SumReduceLike(Operator):
 
     inputs = [In("A"), In("B", "a part of A's axes", shape_only=True)]
     outputs = [Out("C", "like B")]
+    shares = {(0, 0)}
     arguments = [
         Int("axis", -1, "where in A the axes of B begin; -1: so that the last axes meet"),
         Str("axis_str", "", "the same as a letter of order"), Str("order", "NCHW", "the letters of A's axes"),
@@ -292,6 +294,7 @@ class SumInt(Nary):
 class Mean(Nary):
     """Y = (X_0 + X_1 + ...) / number of inputs."""
 
+    inputs = [In("X", "all of one shape and dtype, float", variadic=True)]
     example = Example({"X0": [1.0, 5.0], "X1": [3.0, 2.0]}, {"Y": [2.0, 3.5]})
 
     def kernel(xp: Any, *tensors: Any) -> Any:
@@ -304,7 +307,7 @@ class Mean(Nary):
 class MeanGradient(Operator):
     """dX_k = dY / number of outputs."""
 
-    inputs = [In("dY")]
+    inputs = [In("dY", "float")]
     outputs = [Out("dX", "like dY", variadic=True)]
     inplace = {(0, 0)}
     inplace_keeps_shape = True

@@ -8,8 +8,8 @@ from netgrad.graph.arguments import Bool, Float, Floats, Int
 from netgrad.graph.declaration import In, Operator, Out
 from netgrad.graph.example import Example, Tensor
 from netgrad.graph.rules import forbidden, no_gradient, not_implemented
-from netgrad.graph.shapes import TensorType, data_dependent, same_as
-from netgrad.ops._arrays import array, require_rank, require_shape, require_size
+from netgrad.graph.shapes import ShapeError, TensorType, data_dependent, same_as
+from netgrad.ops._arrays import array, product, require_rank, require_shape, require_size
 from netgrad.ops._rows import arange_like, check_indices, check_lengths
 
 
@@ -126,7 +126,9 @@ class PiecewiseLinearTransform(Operator):
                 array(xp, list(a), X) for a in (bounds_argument, slopes_argument, intercepts_argument))
         slopes, intercepts = xp.reshape(slopes, (-1,)), xp.reshape(intercepts, (-1,))
         columns = X.shape[1] if len(X.shape) == 2 else 1
-        table = xp.reshape(X, (-1, columns))
+        if not columns:
+            raise ShapeError(f"X has shape {tuple(X.shape)}, expected at least one column")
+        table = xp.reshape(X, (product(X.shape) // max(columns, 1), columns))
         if binary:
             table = table[:, columns - 1:]
         groups = table.shape[1]

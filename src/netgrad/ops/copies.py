@@ -189,7 +189,7 @@ class Accumulate(Operator):
     It starts from zero, and again when the shape changes.
     """
 
-    inputs = [In("input", "float32")]
+    inputs = [In("input", "numeric")]
     outputs = [Out("output", "like input")]
     arguments = [Float("gamma", 1.0, "weight of the old sum")]
     shape = same_as(0)

@@ -259,7 +259,7 @@ def _statistic(xp: Any, value: Any, stat_name: str, magnitude_expand: int, bound
 class AveragePut(_Stateful):
     """Adds a value to an average of the statistics."""
 
-    inputs = [In("value", "one float")]
+    inputs = [In("value", "one number")]
     arguments = _STATISTIC
     gradient = None
     example = Example({"value": [1.5]}, {}, {"stat_name": "s"})
@@ -274,7 +274,7 @@ class AveragePut(_Stateful):
 class IncrementPut(_Stateful):
     """Adds a value to a sum of the statistics."""
 
-    inputs = [In("value", "one float")]
+    inputs = [In("value", "one number")]
     arguments = _STATISTIC
     gradient = None
     example = Example({"value": [1.0]}, {}, {"stat_name": "s"})
@@ -289,7 +289,7 @@ class IncrementPut(_Stateful):
 class StdDevPut(_Stateful):
     """Adds a value to a mean and standard deviation of the statistics."""
 
-    inputs = [In("value", "one float")]
+    inputs = [In("value", "one number")]
     arguments = _STATISTIC
     gradient = None
     example = Example({"value": [1.5]}, {}, {"stat_name": "s"})

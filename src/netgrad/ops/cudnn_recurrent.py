@@ -168,7 +168,7 @@ def _read(xp: Any, X: Any, hidden: Any, cell: Any, weights: Any, **arguments: An
 class Recurrent(Operator):
     """A recurrent network of several layers; outputs are those of the last one, directions side by side."""
 
-    inputs = [In("input", "(T, N, D)"), In("hidden", "(layers directions, N, H): first hidden states"),
+    inputs = [In("input", "(T, N, D), float"), In("hidden", "(layers directions, N, H): first hidden states"),
               In("cell", "like hidden: first cells; a gru hands them on"), In("weights", "all parameters in one blob")]
     outputs = [Out("output", "(T, N, directions H)"), Out("hidden", "last hidden states", gradient_ignored=True),
                Out("cell", "last cells", gradient_ignored=True),
@@ -203,7 +203,7 @@ class RecurrentGradient(Operator):
     """Gradients of Recurrent, from that of its output; it runs again for what it did not keep."""
 
     inputs = [In("input"), In("hidden"), In("cell"), In("weights"), In("rnn_scratch"),
-              In("output", shape_only=True), In("doutput")]
+              In("output", shape_only=True), In("doutput", "float")]
     outputs = [Out("dinput"), Out("dhidden"), Out("dcell"), Out("dweights"),
                Out("dropout_states", "empty"), Out("rnn_scratch", "the input")]
     arguments = [*ARGUMENTS]

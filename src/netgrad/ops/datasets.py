@@ -303,7 +303,7 @@ class TrimDataset(_Dataset):
 
 def _appended(xp: Any, A: Any, B: Any) -> Any:
     if A.ndim == 0 or A.size == 0:
-        return B
+        return B.copy()
     if A.dtype != B.dtype or A.shape[1:] != B.shape[1:]:
         raise ValueError(f"{B.dtype} {B.shape} cannot be appended to {A.dtype} {A.shape}: expected rows alike")
     return xp.concat([A, B], axis=0)

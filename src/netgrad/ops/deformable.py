@@ -132,7 +132,7 @@ def _place(xp: Any, X: Any, filter: Any, order: str, group: int, op: Any) -> Pla
 class DeformConvGradient(Operator):
     """Gradients of DeformConv: offset, filter, bias (unless no_bias), and X where it has an output."""
 
-    inputs = [In("X", "the images"), In("offset", "the offsets"), In("filter", "the filter"), In("dY", "like Y")]
+    inputs = [In("X", "the images"), In("offset", "the offsets"), In("filter", "the filter"), In("dY", "like Y, float")]
     outputs = [Out("doffset", "like offset"), Out("dfilter", "like filter"),
                Out("dbias or dX", "dX with no_bias", optional=True), Out("dX", "like X", optional=True)]
     arguments = [*CONVOLUTION, Int("deformable_group", 1)]

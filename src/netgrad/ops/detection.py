@@ -28,7 +28,7 @@ RPN = (Int("rpn_min_level", 2), Int("rpn_max_level", 6), Int("rpn_post_nms_topN"
 class BBoxTransform(Operator):
     """Boxes moved and scaled by regressed deltas, then clipped to their image."""
 
-    inputs = [In("rois", ROIS), In("deltas", "(R, 4 classes): dx, dy, log dw, log dh; 5 classes if rotated"),
+    inputs = [In("rois", ROIS), In("deltas", "(R, 4 classes): dx, dy, log dw, log dh; 5 classes if rotated, float"),
               In("im_info", "(N, 3): height, width, scale")]
     outputs = [Out("box_out", "like deltas: left, top, right, bottom"),
                Out("roi_batch_splits", "(N,): regions per image", optional=True)]
@@ -100,7 +100,7 @@ def _moved(xp: Any, boxes: Any, deltas: Any, weights: Any, height: float, width:
 class BoxWithNMSLimit(Operator):
     """Detections: per class, boxes above a score, thinned by non-maximum suppression; the best of each image."""
 
-    inputs = [In("scores", "(R, classes)"), In("boxes", "(R, 4 classes)"),
+    inputs = [In("scores", "(R, classes)"), In("boxes", "(R, 4 classes), float"),
               In("batch_splits", "(N,): regions per image", optional=True)]
     outputs = [Out("scores", "(D,)"), Out("boxes", "(D, 4)"), Out("classes", "(D,)"),
                Out("batch_splits", "(N,): detections per image", optional=True),
@@ -188,7 +188,8 @@ def _detections(xp: Any, scores: Any, boxes: Any, *, score_thresh: float, nms: f
 
 
 class _Proposals(Operator, abstract=True):
-    inputs = [In("scores", "(N, anchors, H, W)"), In("bbox_deltas", "(N, 4 anchors, H, W); 5 anchors if rotated"),
+    inputs = [In("scores", "(N, anchors, H, W), float"),
+              In("bbox_deltas", "(N, 4 anchors, H, W); 5 anchors if rotated"),
               In("im_info", "(N, 3): height, width, scale"), In("anchors", "(anchors, 4); (anchors, 5) if rotated")]
     outputs = [Out("rois", ROIS), Out("rois_probs", "(R,)")]
     arguments = [
@@ -341,7 +342,7 @@ def _pyramid_types(rois: TensorType, count: int) -> tuple[TensorType, ...]:
 class DistributeFpnProposals(Operator):
     """Regions by the level of the feature pyramid that suits their size, and how to restore their order."""
 
-    inputs = [In("rois", ROIS)]
+    inputs = [In("rois", f"{ROIS}; float")]
     outputs = [Out("rois_fpn", "a blob per level", variadic=True),
                Out("rois_idx_restore", "int32", differentiable=False)]
     num_outputs = between(2, None)
@@ -373,7 +374,8 @@ def _require_levels(outputs: int, low: int, high: int) -> None:
 class CollectAndDistributeFpnRpnProposals(Operator):
     """CollectRpnProposals and then DistributeFpnProposals."""
 
-    inputs = [In("rpn_rois", "a blob per level", variadic=True), In("rpn_roi_probs", "a blob per level", variadic=True)]
+    inputs = [In("rpn_rois", "a blob per level, float", variadic=True),
+              In("rpn_roi_probs", "a blob per level", variadic=True)]
     outputs = [Out("rois", ROIS), Out("rois_fpn", "a blob per level", variadic=True),
                Out("rois_idx_restore", "int32", differentiable=False)]
     num_inputs = between(2, None)
@@ -406,7 +408,7 @@ class CollectAndDistributeFpnRpnProposals(Operator):
 class HeatmapMaxKeypoint(Operator):
     """The place and score of the peak of every key point's heat map, in the image's coordinates."""
 
-    inputs = [In("heatmaps", "(R, keypoints, S, S)"), In("bboxes", "(R, 4 or more)")]
+    inputs = [In("heatmaps", "(R, keypoints, S, S), float"), In("bboxes", "(R, 4 or more)")]
     outputs = [Out("keypoints", "(R, 4, keypoints): x, y, logit, probability")]
     arguments = [Bool("should_output_softmax", False, "fill in the probability")]
     gradient = forbidden()

@@ -75,7 +75,7 @@ class SigmoidFocalLossGradient(Operator):
     """dlogits of SigmoidFocalLoss."""
 
     inputs = [In("logits"), In("labels", differentiable=False), In("normalizer", differentiable=False),
-              In("d_loss", "one element")]
+              In("d_loss", "one element, float")]
     outputs = [Out("d_logits", "like logits")]
     arguments = [*FOCAL]
     internal = True
@@ -143,7 +143,7 @@ class SoftmaxFocalLossGradient(Operator):
 
     inputs = [In("scores", shape_only=True), In("labels", differentiable=False),
               In("normalizer", differentiable=False), In("probabilities"),
-              In("d_loss", "one element")]
+              In("d_loss", "one element, float")]
     outputs = [Out("d_scores", "like scores")]
     arguments = [*FOCAL]
     internal = True
@@ -188,7 +188,8 @@ class SigmoidCrossEntropyLoss(Operator):
 def _counted(xp: Any, X: Any, targets: Any) -> tuple[Any, Any]:
     """1 where a target counts and 0 where it is -1; the targets as floats."""
     require_shape("the targets", targets, X.shape, ", the logits'")
-    return xp.astype(targets != -1, X.dtype), xp.astype(targets, X.dtype)
+    targets = xp.astype(targets, X.dtype)
+    return xp.astype(targets != -1, X.dtype), targets
 
 
 def _divisor(xp: Any, counted: Any, normalize: int) -> Any:
@@ -198,7 +199,7 @@ def _divisor(xp: Any, counted: Any, normalize: int) -> Any:
 class SigmoidCrossEntropyLossGradient(Operator):
     """dX of SigmoidCrossEntropyLoss."""
 
-    inputs = [In("X"), In("targets", differentiable=False), In("d_loss", "one element")]
+    inputs = [In("X"), In("targets", differentiable=False), In("d_loss", "one element, float")]
     outputs = [Out("dX", "like X")]
     arguments = [Float("scale", 1.0), Int("normalize", 1)]
     internal = True
@@ -247,7 +248,7 @@ class SmoothL1Loss(Operator):
 class SmoothL1LossGradient(Operator):
     """dY_hat of SmoothL1Loss."""
 
-    inputs = [In("Y_hat"), In("Y"), In("alpha_in"), In("alpha_out"), In("d_loss", "one element")]
+    inputs = [In("Y_hat"), In("Y"), In("alpha_in"), In("alpha_out"), In("d_loss", "one element, float")]
     outputs = [Out("d_Y_hat", "like Y_hat")]
     arguments = [*SMOOTH]
     internal = True
@@ -308,7 +309,7 @@ class SelectSmoothL1LossGradient(Operator):
     """dY_hat of SelectSmoothL1Loss."""
 
     inputs = [In("Y_hat"), In("Y"), In("locations"), In("normalizer", differentiable=False),
-              In("d_loss", "one element")]
+              In("d_loss", "one element, float")]
     outputs = [Out("d_Y_hat", "like Y_hat")]
     arguments = [*SMOOTH]
     internal = True
@@ -357,7 +358,7 @@ def _grouped(xp: Any, x: Any, num_classes: int) -> Any:
 class GroupSpatialSoftmaxGradient(Operator):
     """dscores = P (dP - sum of P dP over the group)."""
 
-    inputs = [In("scores", "the probabilities"), In("d_probabilities", "like scores")]
+    inputs = [In("scores", "the probabilities"), In("d_probabilities", "like scores, float")]
     outputs = [Out("d_scores", "like scores")]
     arguments = [Int("num_classes", 81)]
     internal = True
@@ -416,6 +417,11 @@ class SampleAsGradient(Operator):
         return xp.index_put(dX, chosen, dY) if chosen.shape[0] else dX
 
 
+def _require_larger(A: Any, B: Any) -> None:
+    if B.ndim < 2 or A.ndim < 2 or B.shape[-2] > A.shape[-2] or B.shape[-1] > A.shape[-1]:
+        raise ValueError(f"A has shape {tuple(A.shape)}, which is smaller than B's, {tuple(B.shape)}")
+
+
 class SpatialNarrowAs(Operator):
     """C = A cut to the height and width of B, from the upper left corner."""
 
@@ -428,8 +434,7 @@ class SpatialNarrowAs(Operator):
         return A.with_dims(None if A.dims is None or B.dims is None else (*A.dims[:-2], *B.dims[-2:]))
 
     def kernel(xp: Any, A: Any, B: Any) -> Any:
-        if B.ndim < 2 or A.ndim < 2 or B.shape[-2] > A.shape[-2] or B.shape[-1] > A.shape[-1]:
-            raise ValueError(f"A has shape {tuple(A.shape)}, which is smaller than B's, {tuple(B.shape)}")
+        _require_larger(A, B)
         return A[..., :B.shape[-2], :B.shape[-1]] + 0
 
 
@@ -445,6 +450,7 @@ class SpatialNarrowAsGradient(Operator):
         {"dA": [[[[1.0, 0.0], [0.0, 0.0]]]]})
 
     def kernel(xp: Any, A: Any, B: Any, dC: Any) -> Any:
+        _require_larger(A, B)
         require_shape("the output's gradient", dC, (*A.shape[:-2], *B.shape[-2:]), ", the output's")
         dA = xp.zeros_like(A)
         dA[..., :dC.shape[-2], :dC.shape[-1]] = dC

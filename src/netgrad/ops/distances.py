@@ -27,7 +27,7 @@ class _Pair(Operator, abstract=True):
 
 
 class _PairGradient(Operator, abstract=True):
-    inputs = [In("X", "(N, ...)"), In("Y", "like X"), In("dZ", "(N,)")]
+    inputs = [In("X", "(N, ...)"), In("Y", "like X"), In("dZ", "(N,), float")]
     outputs = [Out("dX", "like X"), Out("dY", "like Y")]
     internal = True
     shape = same_as(0, 1)

@@ -15,7 +15,7 @@ from netgrad.graph.declaration import In, Operator, Out
 from netgrad.graph.example import Example, Tensor
 from netgrad.graph.rules import Rule, RuleFunction
 from netgrad.graph.shapes import ShapeError, TensorType, same_as
-from netgrad.ops._arrays import require_shape, require_size, rows
+from netgrad.ops._arrays import require_rank, require_shape, require_size, rows
 from netgrad.ops._rows import arange_like, check_lengths
 
 _COUNT = (Int("num_reduce_dim", 1, "how many axes to reduce"),
@@ -94,7 +94,8 @@ def _gradient(front: bool, mean: bool) -> Callable[..., Any]:
         flat = xp.broadcast_to(xp.reshape(dY, (1, sizes[1]) if front else (sizes[0], 1)), sizes)
         if mean:
             divisor = _divisor(xp, flat, lengths, front)
-            flat = flat / (divisor if front or lengths is None else xp.expand_dims(divisor, axis=1))
+            quotient = flat / (divisor if front or lengths is None else xp.expand_dims(divisor, axis=1))
+            flat = xp.astype(quotient, flat.dtype, copy=False)
         if lengths is not None:
             flat = xp.where(_counted(xp, flat, lengths, front), flat, xp.zeros_like(flat))
         return xp.reshape(flat + 0, shape)
@@ -114,7 +115,8 @@ def _max_gradient(front: bool) -> Callable[..., Any]:
         chosen = flat == xp.reshape(Y, spread)
         if lengths is not None:
             chosen = chosen & _counted(xp, flat, lengths, front)
-        return xp.reshape(xp.reshape(dY, spread) * xp.astype(chosen, dY.dtype), X.shape)
+        dY = xp.reshape(dY, spread)
+        return xp.reshape(xp.where(chosen, dY, xp.zeros_like(dY)), X.shape)
 
     return kernel
 
@@ -122,7 +124,7 @@ def _max_gradient(front: bool) -> Callable[..., Any]:
 class Front(Operator, abstract=True):
     """Y from X, its first axes reduced."""
 
-    inputs = [In("X", "float"), In("lengths", "one for each element of Y: how many count; int", optional=True)]
+    inputs = [In("X", "numeric"), In("lengths", "one for each element of Y: how many count; int", optional=True)]
     outputs = [Out("Y", "X without its first axes")]
     arguments = _COUNT
 
@@ -133,7 +135,7 @@ class Front(Operator, abstract=True):
 class Back(Operator, abstract=True):
     """Y from X, its last axes reduced."""
 
-    inputs = [In("X", "float"), In("lengths", "one for each element of Y: how many count; int", optional=True)]
+    inputs = [In("X", "numeric"), In("lengths", "one for each element of Y: how many count; int", optional=True)]
     outputs = [Out("Y", "X without its last axes")]
     arguments = _COUNT
 
@@ -153,7 +155,7 @@ def _forward_again(type: str) -> RuleFunction:
 class EdgeGradient(Operator, abstract=True):
     """dX from dY."""
 
-    inputs = [In("dY", "like Y"), In("X", "or its shape, as int64 numbers", shape_only=True),
+    inputs = [In("dY", "like Y, numeric"), In("X", "or its shape, as int64 numbers", shape_only=True),
               In("lengths", optional=True)]
     outputs = [Out("dX", "like X")]
     arguments = _COUNT
@@ -329,6 +331,7 @@ class ReduceFrontWeightedSumGradient(Operator):
         return dY.with_dims(None if dY.dims is None or scalars.dims is None else (*scalars.dims, *dY.dims))
 
     def kernel(xp: Any, scalars: Any, dY: Any, dims: Any) -> Any:
+        require_rank("dims", dims, 1)
         shape = tuple(xp.to_numpy(dims).tolist())
         require_shape("dY", dY, shape[1:], f", as data has shape {shape}")
         require_shape("scalars", scalars, shape[:1], f", as data has shape {shape}")

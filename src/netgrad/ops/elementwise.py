@@ -25,7 +25,7 @@ class Unary(Operator, abstract=True):
 class FromInput(Operator, abstract=True):
     """dX from X and dY, in this order."""
 
-    inputs = [In("X", "what the operator read"), In("dY", "like X")]
+    inputs = [In("X", "what the operator read"), In("dY", "like X, float")]
     outputs = [Out("dX", "like X")]
     shape = same_as(0)
     internal = True
@@ -34,7 +34,7 @@ class FromInput(Operator, abstract=True):
 class FromInputLast(Operator, abstract=True):
     """dX from dY and X, in this order."""
 
-    inputs = [In("dY", "like X"), In("X", "what the operator read")]
+    inputs = [In("dY", "like X, float"), In("X", "what the operator read")]
     outputs = [Out("dX", "like X")]
     shape = same_as(0)
     internal = True
@@ -43,7 +43,7 @@ class FromInputLast(Operator, abstract=True):
 class FromOutput(Operator, abstract=True):
     """dX from Y and dY, in this order."""
 
-    inputs = [In("Y", "what the operator wrote"), In("dY", "like Y")]
+    inputs = [In("Y", "what the operator wrote"), In("dY", "like Y, float")]
     outputs = [Out("dX", "like Y")]
     inplace = {(1, 0)}
     shape = same_as(0)
@@ -53,7 +53,7 @@ class FromOutput(Operator, abstract=True):
 class FromOutputLast(Operator, abstract=True):
     """dX from dY and Y, in this order."""
 
-    inputs = [In("dY", "like Y"), In("Y", "what the operator wrote")]
+    inputs = [In("dY", "like Y, float"), In("Y", "what the operator wrote")]
     outputs = [Out("dX", "like Y")]
     inplace = {(0, 0)}
     shape = same_as(0)
@@ -227,6 +227,7 @@ class Cube(Unary):
 class CubeGradient(FromInputLast):
     """dX = 3 X^2 dY."""
 
+    inputs = [In("dY", "like X"), In("X", "what the operator read, numeric")]
     gradient = with_curvature(0, chain(("Mul", "tZ"), ("Scale", "r", {"scale": 6.0})))
     example = Example(
         {"dY": [[1.0, 0.5], [2.0, -1.0]], "X": [[-1.5, 0.5], [2.0, 3.0]]},

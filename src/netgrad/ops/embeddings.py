@@ -43,6 +43,7 @@ from netgrad.ops.segments import (
     Reduce,
     SegmentGradient,
     SegmentReduction,
+    UnsortedGradient,
     UnsortedReduction,
     WeightedGradient,
     from_lengths,
@@ -109,12 +110,16 @@ def slice_of(type: str, *operands: int, indices: int, weighted: bool = False) ->
 # ---- bags by lengths
 
 
+def _looked_up(rows: TensorType) -> TensorType:
+    """What rows of a table become where they are read: those of float16 are float32."""
+    return rows.with_dtype("float32") if rows.dtype == "float16" else rows
+
+
 class SparseReduction(LengthsReduction, abstract=True):
     inputs = [TABLE, INDICES, LENGTHS]
 
     def shape(DATA: TensorType, *others: TensorType, **arguments: Any) -> TensorType:
-        out = rows_like(rows_of(others[-1]), DATA)
-        return out.with_dtype("float32") if out.dtype == "float16" else out
+        return _looked_up(rows_like(rows_of(others[-1]), DATA))
 
 
 class SparseLengthsSum(SparseReduction):
@@ -255,7 +260,7 @@ class WithMainInputGradient(WeightedGradient, abstract=True):
     outputs = [Out("data_grads", "(N, ...)"), Out("scalar_grads", "(N,)", optional=True)]
 
     def shape(SCALARS: TensorType, segment_grads: TensorType, *others: TensorType) -> tuple[TensorType, ...]:
-        return rows_like(rows_of(SCALARS), segment_grads), SCALARS
+        return rows_like(rows_of(SCALARS), segment_grads), _looked_up(SCALARS)
 
     def kernel(xp: Any, SCALARS: Any, segment_grads: Any, LENGTHS: Any, DATA: Any, INDICES: Any) -> Any:
         segments = spread(xp, LENGTHS, SCALARS.shape[0])
@@ -289,7 +294,12 @@ class SparseLengthsWeightedSumWithMainInputGradient(WithMainInputGradient):
 # ---- bags by segment ids
 
 
-class SparseSortedSegmentSum(SegmentReduction):
+class SortedReductionOfLookedUp(SegmentReduction, abstract=True):
+    def shape(DATA: TensorType, *others: TensorType, **arguments: Any) -> TensorType:
+        return _looked_up(SegmentReduction.shape(DATA, *others, **arguments))
+
+
+class SparseSortedSegmentSum(SortedReductionOfLookedUp):
     """The sum of each segment's rows of the table."""
 
     inputs = [TABLE, INDICES, SORTED_IDS]
@@ -300,7 +310,7 @@ class SparseSortedSegmentSum(SegmentReduction):
         {"OUTPUT": [[3.0], [4.0]]})
 
 
-class SparseSortedSegmentMean(SegmentReduction):
+class SparseSortedSegmentMean(SortedReductionOfLookedUp):
     """The mean of each segment's rows of the table."""
 
     inputs = [TABLE, INDICES, SORTED_IDS]
@@ -311,7 +321,7 @@ class SparseSortedSegmentMean(SegmentReduction):
         {"OUTPUT": [[3.0], [2.0]]})
 
 
-class SparseSortedSegmentWeightedSum(SegmentReduction):
+class SparseSortedSegmentWeightedSum(SortedReductionOfLookedUp):
     """The sum of each segment's rows of the table, each times its weight."""
 
     inputs = [TABLE, SCALARS, INDICES, SORTED_IDS]
@@ -356,7 +366,12 @@ class SparseSortedSegmentWeightedSumGradient(WeightedGradient):
         {"data_grads": [[0.5], [0.5], [1.0]]})
 
 
-class SparseUnsortedSegmentSum(UnsortedReduction):
+class UnsortedReductionOfLookedUp(UnsortedReduction, abstract=True):
+    def shape(DATA: TensorType, *others: TensorType, **arguments: Any) -> TensorType:
+        return _looked_up(UnsortedReduction.shape(DATA, *others, **arguments))
+
+
+class SparseUnsortedSegmentSum(UnsortedReductionOfLookedUp):
     """The sum of each segment's rows of the table."""
 
     inputs = [TABLE, INDICES, UNSORTED_IDS]
@@ -367,7 +382,7 @@ class SparseUnsortedSegmentSum(UnsortedReduction):
         {"OUTPUT": [[1.0], [6.0]]})
 
 
-class SparseUnsortedSegmentMean(UnsortedReduction):
+class SparseUnsortedSegmentMean(UnsortedReductionOfLookedUp):
     """The mean of each segment's rows of the table."""
 
     inputs = [TABLE, INDICES, UNSORTED_IDS]
@@ -378,7 +393,7 @@ class SparseUnsortedSegmentMean(UnsortedReduction):
         {"OUTPUT": [[1.0], [3.0]]})
 
 
-class SparseUnsortedSegmentWeightedSum(UnsortedReduction):
+class SparseUnsortedSegmentWeightedSum(UnsortedReductionOfLookedUp):
     """The sum of each segment's rows of the table, each times its weight."""
 
     inputs = [TABLE, SCALARS, INDICES, UNSORTED_IDS]
@@ -395,7 +410,7 @@ class SparseUnsortedSegmentWeightedSum(UnsortedReduction):
         return segment_sum(xp, rows, *unsorted_segments(xp, SEGMENT_IDS, rows.shape[0], num_segments))
 
 
-class SparseUnsortedSegmentSumGradient(SegmentGradient):
+class SparseUnsortedSegmentSumGradient(UnsortedGradient):
     """Values of the table's gradient of SparseUnsortedSegmentSum."""
 
     inputs = [GO, UNSORTED_IDS]
@@ -405,7 +420,7 @@ class SparseUnsortedSegmentSumGradient(SegmentGradient):
         {"data_grads": [[0.5], [1.0], [0.5]]})
 
 
-class SparseUnsortedSegmentMeanGradient(SegmentGradient):
+class SparseUnsortedSegmentMeanGradient(UnsortedGradient):
     """Values of the table's gradient of SparseUnsortedSegmentMean."""
 
     inputs = [GO, UNSORTED_IDS]
@@ -435,7 +450,7 @@ class TTSparseLengthsSum(Operator):
     Source: Oseledets 2011, https://doi.org/10.1137/090752286.
     """
 
-    inputs = [In("core0"), In("core1"), In("core2"), In("index", "(N,) int", differentiable=False), LENGTHS]
+    inputs = [In("core0", "float"), In("core1"), In("core2"), In("index", "(N,) int", differentiable=False), LENGTHS]
     outputs = [
         Out("OUTPUT", "(S, emb_size)"),
         Out("core0_output", "the first core's slices, kept for the gradient"),
@@ -496,7 +511,7 @@ class TTSparseLengthsSumGradient(Operator):
     """Derivatives of TTSparseLengthsSum by its three cores."""
 
     inputs = [In("core0", shape_only=True), In("core1"), In("core2"), LENGTHS, In("core0_output"), In("core1_output"),
-              In("indices", "(N, 3) int", differentiable=False), In("dY", "(S, emb_size)")]
+              In("indices", "(N, 3) int", differentiable=False), In("dY", "(S, emb_size), float")]
     outputs = [Out("dcore0"), Out("dcore1"), Out("dcore2")]
     internal = True
     example = Example(
@@ -512,6 +527,7 @@ class TTSparseLengthsSumGradient(Operator):
                dY: Any) -> Any:
         require_rank("indices", parts, 2)
         require_shape("indices", parts, (parts.shape[0], 3))
+        parts = as_index(xp, parts)
         n, cores = parts.shape[0], (core0, core1, core2)
         for k, core in enumerate(cores):
             require_rank(f"core{k}", core, 4)

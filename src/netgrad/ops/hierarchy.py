@@ -90,7 +90,7 @@ class HSoftmaxGradient(Operator):
     """dX, dW, db from dY, and what they are made of: for each decision the slopes of scores and of probabilities."""
 
     inputs = [In("X"), In("W"), In("b", shape_only=True), In("labels", differentiable=False),
-              In("intermediate_output"), In("dY", "(N,)")]
+              In("intermediate_output"), In("dY", "(N,), float")]
     outputs = [Out("dX", "like X"), Out("dW", "like W"), Out("db", "like b"),
                Out("dintermediate_output", "like intermediate_output")]
     arguments = [Str("hierarchy", "")]

@@ -303,7 +303,7 @@ class UpsampleBilinear(Operator):
 class UpsampleBilinearGradient(Operator):
     """dX: every element takes back the shares it gave."""
 
-    inputs = [In("dY", "(N, C, H, W)"), In("X", shape_only=True), In("scales", optional=True)]
+    inputs = [In("dY", "(N, C, H, W), float"), In("X", shape_only=True), In("scales", optional=True)]
     outputs = [Out("dX", "like X")]
     arguments = [*SCALES]
     internal = True
@@ -354,7 +354,7 @@ class IntegralImageGradient(Operator):
     (h, w), as Caffe2's does everywhere.
     """
 
-    inputs = [In("X", shape_only=True), In("dY", "(N, C, H + 1, W + 1)")]
+    inputs = [In("X", shape_only=True), In("dY", "(N, C, H + 1, W + 1), float")]
     outputs = [Out("dX", "like X")]
     internal = True
     shape = same_as(0)
@@ -386,14 +386,14 @@ class RMACRegions(Operator):
     example = Example({"X": [[[[0.0, 0.0], [0.0, 0.0]]]]}, {"RMAC_REGIONS": [[0.0, 0.0, 0.0, 1.0, 1.0]]}, {"scales": 1})
 
     def shape(X: TensorType, **_: Any) -> TensorType:
-        return X.with_dims((None, 5))
+        return TensorType("float32", (None, 5))
 
     def kernel(xp: Any, X: Any, *, scales: int, overlap: float) -> Any:
         if X.ndim != 4 or min(X.shape[2:]) < 1:
             raise ShapeError(f"X has shape {tuple(X.shape)}, expected (N, C, H, W) with pixels")
         boxes = _covering(X.shape[2], X.shape[3], scales, overlap)
         rows = [[float(image), *box] for image in range(X.shape[0]) for box in boxes]
-        return xp.reshape(array(xp, rows, X), (len(rows), 5))
+        return xp.reshape(array(xp, rows, X, xp.float32), (len(rows), 5))
 
 
 def _covering(height: int, width: int, scales: int, overlap: float) -> list[list[float]]:
@@ -443,7 +443,7 @@ class PackedInt8BGRANHWCToNCHWCStylizerPreprocess(Operator):
     The noise is drawn once in the operator's life, and repeats along the image.
     """
 
-    inputs = [In("image", "(N, H, W, 4), uint8: blue, green, red, alpha"), In("mean", "(3,)")]
+    inputs = [In("image", "(N, H, W, 4), uint8: blue, green, red, alpha"), In("mean", "(3,), float")]
     outputs = [Out("Y", "(N, 3, H, W), float")]
     arguments = [Int("noise_size", 491, "how many values of noise there are"),
                  Float("noise_std", 10.0, "their standard deviation")]
@@ -462,6 +462,7 @@ class PackedInt8BGRANHWCToNCHWCStylizerPreprocess(Operator):
             raise ShapeError(f"the image has shape {tuple(image.shape)} and dtype {xp.dtype_name(image)}, expected "
                              "(N, H, W, 4), uint8")
         require_shape("the mean", mean, (3,), ", one number per channel")
+        mean = xp.astype(mean, xp.float32)
         if noise_size < 1 or not noise_std >= 0:
             raise ValueError(f"noise_size is {noise_size} and noise_std {noise_std}: expected a positive number of "
                              "values, and a standard deviation")

@@ -8,24 +8,28 @@ from netgrad.graph.declaration import In, Operator, Out
 from netgrad.graph.example import Example, Step, Tensor
 from netgrad.graph.rules import no_gradient
 from netgrad.graph.shapes import Fixed, TensorType
+from netgrad.ops._arrays import require_size
 from netgrad.ops._shared_state import global_registry
 
 
 class Iter(Operator):
     """Adds 1 to a counter. Without an input it counts in its output, from 0: the first run makes it 1."""
 
-    inputs = [In("iter", "one int64", optional=True)]
-    outputs = [Out("iter", "one int64", differentiable=False)]
+    inputs = [In("iter", "one number, int", optional=True)]
+    outputs = [Out("iter", "one number, int64", differentiable=False)]
     inplace_required = {(0, 0)}
     inplace_keeps_shape = True
-    shape = Fixed((TensorType("int64", (1,)),))
     effects = {"state"}
     gradient = no_gradient
     example = Example({"iter": Tensor([3], "int64")}, {"iter": Tensor([4], "int64")})
 
+    def shape(*iter: TensorType) -> TensorType:
+        return TensorType("int64", iter[0].dims if iter else (1,))
+
     def kernel(xp: Any, iter: Any, *, op: Any) -> Any:
         if iter is not None:
-            return iter + xp.ones_like(iter)
+            require_size("iter", iter, 1)
+            return xp.astype(iter, xp.int64) + 1
         counter = op.workspace.create_blob(op.outputs[0])
         before = int(counter.fetch().reshape(())) if counter.is_tensor() else 0
         return xp.full((1,), before + 1, dtype=xp.int64)

@@ -10,7 +10,7 @@ from netgrad.graph.declaration import In, Operator, Out
 from netgrad.graph.example import Example, Tensor
 from netgrad.graph.rules import Rule, emits, forbidden, no_gradient, pass_through
 from netgrad.graph.shapes import Dim, Fixed, ShapeError, TensorType, same_as
-from netgrad.ops._arrays import canonical_axis, zeros
+from netgrad.ops._arrays import canonical_axis, require_rank, zeros
 from netgrad.ops._axes import count, int_list
 from netgrad.ops._strings import string_array
 from netgrad.proto import caffe2_pb2
@@ -418,6 +418,7 @@ class SpaceToBatch(Operator):
 
     def kernel(xp: Any, X: Any, *, block_size: int, pad: int, pad_t: int | None, order: str) -> Any:
         top, side = _pads(pad, pad_t, order)
+        require_rank("X", X, 4)
         N, C, H, W = X.shape
         height, width = H + top + side, W + 2 * side
         if height % block_size or width % block_size:
@@ -426,7 +427,8 @@ class SpaceToBatch(Operator):
         edge = zeros(xp, (N, C, height, side), X)
         X = xp.concat([edge, X, edge], axis=3)
         X = xp.reshape(X, (N, C, height // block_size, block_size, width // block_size, block_size))
-        return xp.reshape(xp.permute_dims(X, (3, 5, 0, 1, 2, 4)), (-1, C, height // block_size, width // block_size))
+        return xp.reshape(xp.permute_dims(X, (3, 5, 0, 1, 2, 4)),
+                          (block_size * block_size * N, C, height // block_size, width // block_size))
 
 
 class BatchToSpace(Operator):

@@ -9,7 +9,7 @@ from netgrad.graph.declaration import In, Operator, Out, multiple_of
 from netgrad.graph.example import Example, Tensor
 from netgrad.graph.rules import emits, forbidden, no_gradient, not_implemented
 from netgrad.graph.shapes import Fixed, TensorType, data_dependent
-from netgrad.ops._arrays import one_number, require_rank, require_shape
+from netgrad.ops._arrays import one_number, require_one_dtype, require_rank, require_shape
 from netgrad.ops._rows import (
     arange_like,
     as_index,
@@ -118,7 +118,7 @@ class LengthsSplit(Operator):
 
     def shape(lengths: TensorType, *given: TensorType, n_split_argument: int) -> TensorType:
         count = rows_of(lengths)
-        return lengths.with_dims((None if given or count is None else count * n_split_argument,))
+        return TensorType("int32", (None if given or count is None else count * n_split_argument,))
 
     def kernel(xp: Any, lengths: Any, n_split: Any, *, n_split_argument: int) -> Any:
         parts = n_split_argument if n_split is None else int(one_number(xp, "n_split", n_split))
@@ -169,6 +169,8 @@ class LengthsPad(Operator):
         if target_length < max(longest, 1):
             raise ValueError(f"target_length must be at least the longest list, {longest}; found {target_length}")
         fill = padding_value if xp.isdtype(DATA.dtype, "real floating") else int(padding_value)
+        if fill < 0 and xp.isdtype(DATA.dtype, "unsigned integer"):
+            raise ValueError(f"padding_value is {fill}, which {xp.dtype_name(DATA)} does not hold; give another one")
         grid = padded(xp, DATA, lengths, target_length, fill)
         return xp.reshape(grid, (lengths.shape[0] * target_length, *DATA.shape[1:]))
 
@@ -301,7 +303,8 @@ class SegmentIdsToRanges(SegmentIds):
 class MergeIdLists(Operator):
     """Merges several lists of ids row by row: each result is sorted and without repetition."""
 
-    inputs = [In("lengths", "(S,) int", variadic=True, differentiable=False), In("values", "the ids", variadic=True)]
+    inputs = [In("lengths", "(S,) int", variadic=True, differentiable=False),
+              In("values", "the ids, int", variadic=True)]
     outputs = [Out("merged_lengths", "(S,) int32", differentiable=False),
                Out("merged_values", "like values", differentiable=False)]
     num_inputs = multiple_of(2, least=2)
@@ -311,11 +314,12 @@ class MergeIdLists(Operator):
         {"merged_lengths": [2], "merged_values": Tensor([1, 2], "int64")})
 
     def shape(lengths: TensorType, values: TensorType, *others: TensorType) -> tuple[TensorType, ...]:
-        return lengths, values.with_dims((None,))
+        return lengths.with_dtype("int32"), values.with_dims((None,))
 
     def kernel(xp: Any, *pairs: Any) -> Any:
         for values in pairs[1::2]:
             require_rank("values", values, 1)
+        require_one_dtype(**{f"values {k}": values for k, values in enumerate(pairs[1::2])})
         count = pairs[0].shape[0]
         if any(lengths.shape[0] != count for lengths in pairs[::2]):
             raise ValueError("all lists must have as many lengths as the first, "
@@ -354,7 +358,7 @@ class NGramFromCategorical(Operator):
     """Numbers combinations of categories: column ``col_ids[k]`` is looked up among its ``categorical_limits[k]`` values
     (taken in order from ``vals``; unknown ones count as the first), and the places are digits, the first the lowest."""
 
-    inputs = [In("floats", "(N, M)")]
+    inputs = [In("floats", "(N, M), float")]
     outputs = [Out("ids", "(N,) int64", differentiable=False)]
     arguments = [Ints("col_ids", ()), Ints("categorical_limits", ()), Ints("vals", ())]
     gradient = no_gradient
@@ -372,6 +376,9 @@ class NGramFromCategorical(Operator):
         if len(col_ids) != len(categorical_limits) or sum(categorical_limits) != len(vals):
             raise ValueError("categorical_limits must have one entry per column and add up to the number of vals, "
                              f"{len(vals)}; found {len(categorical_limits)} entries for {len(col_ids)} columns")
+        require_rank("floats", floats, 2)
+        if col_ids and not 0 <= min(col_ids) <= max(col_ids) < floats.shape[1]:
+            raise ValueError(f"col_ids are {list(col_ids)}, of {floats.shape[1]} columns")
         total = xp.zeros((floats.shape[0],), dtype=xp.int64, device=floats.device)
         base, begin = 1, 0
         for column, limit in zip(col_ids, categorical_limits, strict=True):

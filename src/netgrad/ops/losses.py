@@ -27,7 +27,8 @@ LEAST_PROBABILITY = 1e-20
 
 
 def _at_least(xp: Any, x: Any, least: float) -> Any:
-    return xp.where(x > least, x, xp.full_like(x, least))
+    """x, or ``least`` where it is below; NaN stays."""
+    return xp.where(x < least, xp.full_like(x, least), x)
 
 
 def _one_hot(xp: Any, labels: Any, classes: int, like: Any) -> Any:
@@ -58,7 +59,7 @@ class AveragedLoss(Operator):
 class AveragedLossGradient(Operator):
     """dinput = doutput / (number of elements), everywhere."""
 
-    inputs = [In("input", shape_only=True), In("doutput", "one element")]
+    inputs = [In("input", shape_only=True), In("doutput", "one element, float")]
     outputs = [Out("dinput", "like input")]
     arguments = [Bool("average", False)]
     internal = True
@@ -91,7 +92,7 @@ class CrossEntropy(Operator):
 class CrossEntropyGradient(Operator):
     """dX = -dY label / X."""
 
-    inputs = [In("X"), In("label"), In("dY", "(N,)")]
+    inputs = [In("X"), In("label"), In("dY", "(N,), float")]
     outputs = [Out("dX", "like X")]
     internal = True
     shape = same_as(0)
@@ -128,7 +129,7 @@ def _row_labels(xp: Any, label: Any, count: int, classes: int) -> Any:
 class LabelCrossEntropyGradient(Operator):
     """dX = -dY / X at the label, 0 elsewhere."""
 
-    inputs = [In("X"), In("label", differentiable=False), In("dY", "(N,)")]
+    inputs = [In("X"), In("label", differentiable=False), In("dY", "(N,), float")]
     outputs = [Out("dX", "like X")]
     internal = True
     shape = same_as(0)
@@ -163,7 +164,7 @@ class MakeTwoClass(Operator):
 class MakeTwoClassGradient(Operator):
     """dX = dY[..., 1] - dY[..., 0]."""
 
-    inputs = [In("dY", "(..., 2)")]
+    inputs = [In("dY", "(..., 2), float")]
     outputs = [Out("dX", "(...)")]
     internal = True
     example = Example({"dY": [[1.0, 0.5], [2.0, -1.0]]}, {"dX": [-0.5, -3.0]})
@@ -213,7 +214,7 @@ class SigmoidCrossEntropyWithLogits(_Logits):
 class SigmoidCrossEntropyWithLogitsGradient(Operator):
     """dlogits = dxentropy (sigmoid(logits) - targets) / D, and its like for the other forms of the loss."""
 
-    inputs = [In("dxentropy", "(...)"), In("logits", "(..., D)"), In("targets", "like logits")]
+    inputs = [In("dxentropy", "(...), float"), In("logits", "(..., D)"), In("targets", "like logits")]
     outputs = [Out("dlogits", "like logits")]
     arguments = [*SIGMOID]
     internal = True
@@ -254,7 +255,7 @@ class WeightedSigmoidCrossEntropyWithLogits(_Logits):
 class WeightedSigmoidCrossEntropyWithLogitsGradient(Operator):
     """dlogits = dxentropy weights (sigmoid(logits) - targets) / D."""
 
-    inputs = [In("dxentropy", "(...)"), In("logits", "(..., D)"), In("targets", "like logits"),
+    inputs = [In("dxentropy", "(...), float"), In("logits", "(..., D)"), In("targets", "like logits"),
               In("weights", "like logits")]
     outputs = [Out("dlogits", "like logits")]
     internal = True
@@ -307,7 +308,8 @@ class SoftmaxWithLoss(Operator):
 
     inputs = [
         In("logits", "float; the axes before ``axis`` are rows"),
-        In("labels", "one class number per row, int; or, with label_prob, like logits", differentiable=False),
+        In("labels", "one class number per row, a whole number; or, with label_prob, like logits",
+           differentiable=False),
         In("weight_tensor", "one weight per row", optional=True),
     ]
     outputs = [Out("softmax", "like logits"), Out("loss", "shape ()"),
@@ -350,9 +352,9 @@ def _loss_operands(rest: tuple[Any, ...]) -> tuple[Any, Any, Any]:
 class SoftmaxWithLossGradient(Operator):
     """dlogits = dloss scale weight (softmax - label) / (sum of weights)."""
 
-    inputs = [In("logits", shape_only=True), In("labels", differentiable=False),
+    inputs = [In("logits", "float", shape_only=True), In("labels", differentiable=False),
               In("weight_tensor", "absent where the loss has no weights"),
-              In("softmax", "like logits"), In("dloss", "one element", optional=True)]
+              In("softmax", "like logits"), In("dloss", "one element, float", optional=True)]
     outputs = [Out("dlogits", "like logits")]
     num_inputs = between(0, None)
     arguments = [*SOFTMAX]
@@ -432,9 +434,9 @@ class SpatialSoftmaxWithLoss(Operator):
 class SpatialSoftmaxWithLossGradient(Operator):
     """dlogits = dloss scale weight (softmax - label) / (sum of weights), pixel by pixel."""
 
-    inputs = [In("logits", shape_only=True), In("labels", differentiable=False),
+    inputs = [In("logits", "float", shape_only=True), In("labels", differentiable=False),
               In("weight_tensor", "absent where the loss has no weights"),
-              In("softmax", "like logits"), In("dloss", "one element", optional=True)]
+              In("softmax", "like logits"), In("dloss", "one element, float", optional=True)]
     outputs = [Out("dlogits", "like logits")]
     num_inputs = between(0, None)
     arguments = [*SPATIAL]

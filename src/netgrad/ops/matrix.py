@@ -217,7 +217,7 @@ class FCTransposed(FullyConnected):
 class FullyConnectedGradient(Operator, abstract=True):
     """dW, db and, where it is asked for, dX."""
 
-    inputs = [In("X"), In("W"), In("dY", "shape of Y")]
+    inputs = [In("X"), In("W"), In("dY", "shape of Y, float")]
     outputs = [Out("dW", "like W"), Out("db", "(N,)"), Out("dX", "like X", optional=True)]
     arguments = _FC
     internal = True

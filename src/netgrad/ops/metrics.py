@@ -75,7 +75,7 @@ class Perplexity(Operator):
 
     def kernel(xp: Any, probabilities: Any) -> Any:
         require_size("the input", probabilities, probabilities.shape[0], ", one per row")
-        return xp.exp(-xp.mean(xp.log(probabilities)))
+        return xp.exp(-xp.sum(xp.log(probabilities)) / max(probabilities.shape[0], 1))
 
 
 class APMeter(Operator):

@@ -251,12 +251,12 @@ class InstanceNorm(Operator):
 class InstanceNormGradient(Operator):
     """Gradients of InstanceNorm; statistics that are not given are computed again."""
 
-    inputs = [In("input"), In("scale"), In("bias", shape_only=True), In("doutput", "like input"),
+    inputs = [In("input"), In("scale"), In("bias", shape_only=True), In("doutput", "like input, float"),
               In("mean", "(N, C)", optional=True), In("inv_stdev", "(N, C)", optional=True)]
     outputs = [Out("dinput", "like input"), Out("dscale", "(C,)"), Out("dbias", "(C,)")]
     arguments = [Float("epsilon", 1e-5), ORDER]
     internal = True
-    shape = same_as(0, 1, 2)
+    shape = same_as(0, 1, 1)
     example = Example(
         {"input": [[[[1.0, 3.0]], [[2.0, 6.0]]]], "scale": [1.0, 2.0], "bias": [0.5, 0.0],
          "doutput": [[[[1.0, 0.5]], [[2.0, -1.0]]]]},
@@ -331,7 +331,7 @@ class GroupNormGradient(Operator):
     outputs = [Out("dX", "like X"), Out("dgamma", "(C,)"), Out("dbeta", "(C,)")]
     arguments = [Int("group", 32), Int("num_groups", None), ORDER]
     internal = True
-    shape = same_as(1, 2, 3)
+    shape = same_as(1, 2, 2)
     example = Example(
         {"dY": [[[[1.0, 0.5]], [[2.0, -1.0]]]], "X": [[[[1.0, 3.0]], [[2.0, 6.0]]]], "gamma": [1.0, 2.0],
          "beta": [0.5, 0.0], "mean": [[2.0, 4.0]], "inv_std": [[0.999995, 0.499999]]},
@@ -403,7 +403,7 @@ class LRN(Operator):
 class LRNGradient(Operator):
     """dX = dY scale^-beta - 2 alpha beta / size X (sum over the neighbouring channels of dY Y / scale)."""
 
-    inputs = [In("X"), In("Y", shape_only=True), In("dY", "like X")]
+    inputs = [In("X"), In("Y", shape_only=True), In("dY", "like X, float")]
     outputs = [Out("dX", "like X")]
     arguments = [*LOCAL]
     internal = True

@@ -363,10 +363,10 @@ class LpPoolGradient(_PoolGradient):
         check_gradient(X, Y, at, order)
         check_gradient(X, dY, at, order)
         Y, dY = channels_first(xp, Y, order), channels_first(xp, dY, order)
-        share = xp.where(Y > 0, dY / xp.where(Y > 0, Y, xp.ones_like(Y)) ** (p - 1), xp.zeros_like(Y))
+        share = xp.where(Y <= 0, xp.zeros_like(Y), dY / xp.where(Y <= 0, xp.ones_like(Y), Y) ** (p - 1))
         dP = xp.zeros_like(at.padded(xp, first))
         for where in at.slices():
             dP[where] += share
         size = xp.abs(first)
-        slope = xp.sign(first) * xp.where(size > 0, size, xp.ones_like(size)) ** (p - 1)
+        slope = xp.sign(first) * xp.where(size == 0, xp.ones_like(size), size) ** (p - 1)
         return channels_back(xp, at.cropped(xp, dP) * slope, order)

@@ -9,6 +9,7 @@ from netgrad.graph.declaration import Arity, In, Operator, Out, between
 from netgrad.graph.example import Example, Tensor
 from netgrad.graph.rules import Rule, no_gradient
 from netgrad.graph.shapes import ShapeFunction, TensorType, same_as
+from netgrad.ops._arrays import require_rank
 from netgrad.ops._quantized_rows import dequantize
 from netgrad.ops._rows import as_index, check_indices, rows_of, segment_mean, segment_sum, spread
 from netgrad.ops.segments import weighted
@@ -52,8 +53,9 @@ def _fused_rows(xp: Any, table: Any, indices: Any, bits: int) -> Any:
 def _rows_beside(xp: Any, table: Any, indices: Any, scale_bias: Any) -> Any:
     if tuple(scale_bias.shape) != (table.shape[0], 2):
         raise ValueError(f"scale_bias must have shape ({table.shape[0]}, 2), found {tuple(scale_bias.shape)}")
+    require_rank("INDICES", indices, 1)
     indices = check_indices(xp, indices, table.shape[0])
-    rows, beside = xp.take(table, indices, axis=0), xp.take(scale_bias, indices, axis=0)
+    rows, beside = xp.take(table, indices, axis=0), xp.take(xp.astype(scale_bias, xp.float32), indices, axis=0)
     ones = (1,) * (rows.ndim - 1)
     return xp.astype(rows, xp.float32) * beside[:, 0].reshape(-1, *ones) + beside[:, 1].reshape(-1, *ones)
 
@@ -109,7 +111,7 @@ def weighted_pruned_bag(bits: int) -> Kernel:
 def bags(lengths: int) -> ShapeFunction:
     """(S, D) float32, where S is the size of that input; D is left open, since it depends on the rows' format."""
     def shape(*types: TensorType, **_: Any) -> TensorType:
-        return TensorType("float32", (rows_of(types[lengths]), None))
+        return TensorType("float32", (rows_of(types[lengths]), *(None,) * max(1, (types[0].rank or 2) - 1)))
 
     return shape
 

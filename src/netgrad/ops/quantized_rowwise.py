@@ -381,6 +381,7 @@ class Rowwise8BitQuantizedToFloat(Operator):
         count = quantized_input.shape[0]
         if tuple(scale_bias.shape) != (count, 2):
             raise ValueError(f"scale_bias must have shape ({count}, 2), found {tuple(scale_bias.shape)}")
+        scale_bias = xp.astype(scale_bias, xp.float32)
         beside = (count,) + (1,) * (quantized_input.ndim - 1)
         scale, bias = scale_bias[:, 0].reshape(beside), scale_bias[:, 1].reshape(beside)
         return xp.astype(quantized_input, xp.float32) * scale + bias

@@ -55,7 +55,7 @@ class ConvRelu(Operator):
 class SumRelu(Operator):
     """The sum of all inputs, negative results set to 0."""
 
-    inputs = [In("data", "floats of one shape", variadic=True)]
+    inputs = [In("data", "numbers of one shape", variadic=True)]
     outputs = [Out("sum", "like data", differentiable=False)]
     inplace = {(0, 0)}
     shape = same_as(0)

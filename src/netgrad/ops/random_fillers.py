@@ -212,6 +212,8 @@ class WeightedMultiSampling(Operator):
     example = Example({"sampling_cdf": [0.5, 1.0]}, {"sampled_indexes": TensorType("int32", (3,))}, {"num_samples": 3})
 
     def shape(cdf: TensorType, like: TensorType | None = None, *, num_samples: int) -> TensorType:
+        if cdf.dims == (0,):
+            return TensorType("int32", (0,))
         return TensorType("int32", like.dims if like else (num_samples,))
 
     def kernel(xp: Any, cdf: Any, shape_tensor: Any = None, *, num_samples: int, op: Any) -> Any:

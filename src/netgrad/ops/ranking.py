@@ -70,7 +70,7 @@ class PairWiseLoss(Operator):
 class PairWiseLossGradient(Operator):
     """dX of PairWiseLoss."""
 
-    inputs = [In("X"), In("label"), In("dY", "one number per session"),
+    inputs = [In("X"), In("label"), In("dY", "one number per session, float"),
               In("lengths", optional=True, differentiable=False)]
     outputs = [Out("dX", "like X")]
     internal = True
@@ -175,7 +175,7 @@ class MarginRankingCriterion(Operator):
 
     def kernel(xp: Any, X1: Any, X2: Any, Y: Any, *, margin: float) -> Any:
         short = _shortfall(xp, X1, X2, Y, margin)
-        return xp.where(short > 0, short, xp.zeros_like(short))
+        return xp.where(short < 0, xp.zeros_like(short), short)
 
 
 def _shortfall(xp: Any, X1: Any, X2: Any, Y: Any, margin: float) -> Any:
@@ -187,7 +187,7 @@ def _shortfall(xp: Any, X1: Any, X2: Any, Y: Any, margin: float) -> Any:
 class MarginRankingCriterionGradient(Operator):
     """dX1 = -Y dloss where the margin is not kept, dX2 = -dX1."""
 
-    inputs = [In("X1"), In("X2"), In("Y", differentiable=False), In("dloss", "like X1")]
+    inputs = [In("X1"), In("X2"), In("Y", differentiable=False), In("dloss", "like X1, float")]
     outputs = [Out("dX1", "like X1"), Out("dX2", "like X2")]
     arguments = [Float("margin", 1.0)]
     internal = True
@@ -199,8 +199,8 @@ class MarginRankingCriterionGradient(Operator):
 
     def kernel(xp: Any, X1: Any, X2: Any, Y: Any, dloss: Any, *, margin: float) -> Any:
         require_shape("the output's gradient", dloss, X1.shape, ", the input's")
-        short = _shortfall(xp, X1, X2, Y, margin) >= 0
-        dX2 = xp.where(short, xp.astype(Y, X1.dtype) * dloss, xp.zeros_like(dloss))
+        kept = _shortfall(xp, X1, X2, Y, margin) < 0
+        dX2 = xp.where(kept, xp.zeros_like(dloss), xp.astype(Y, X1.dtype) * dloss)
         return -dX2, dX2
 
 
@@ -222,7 +222,7 @@ class CosineEmbeddingCriterion(Operator):
 class CosineEmbeddingCriterionGradient(Operator):
     """dS = -dloss where Y is 1, dloss where it is -1 and S at least margin."""
 
-    inputs = [In("S"), In("Y", differentiable=False), In("dloss", "like S")]
+    inputs = [In("S"), In("Y", differentiable=False), In("dloss", "like S, float")]
     outputs = [Out("dS", "like S")]
     arguments = [Float("margin", 0.0)]
     internal = True
@@ -262,7 +262,7 @@ class BernoulliJSD(Operator):
 class BernoulliJSDGradient(Operator):
     """dX = dL / 2 (log odds of X - log odds of the mean)."""
 
-    inputs = [In("dL", "like X"), In("X"), In("T")]
+    inputs = [In("dL", "like X, float"), In("X"), In("T")]
     outputs = [Out("dX", "like X")]
     internal = True
     shape = same_as(1)

@@ -72,7 +72,7 @@ class Reduction(Operator, abstract=True):
 class ReductionGradient(Operator, abstract=True):
     """dX from dY, spread over the reduced axes."""
 
-    inputs = [In("dY", "like Y"), In("X"), In("Y")]
+    inputs = [In("dY", "like Y, float"), In("X"), In("Y")]
     outputs = [Out("dX", "like X")]
     arguments = _AXES
     shape = same_as(1)
@@ -93,7 +93,7 @@ class ReduceSum(Reduction):
 class ReduceSumGradient(ReductionGradient):
     """dX = dY, repeated along the reduced axes."""
 
-    inputs = [In("dY", "like Y"), In("X", shape_only=True), In("Y", shape_only=True)]
+    inputs = [In("dY", "like Y, numeric"), In("X", shape_only=True), In("Y", shape_only=True)]
     gradient = linear("ReduceSum", "GO0", to=0)
     example = Example(
         {"dY": [1.0, 0.5], "X": [[1.0, -2.0, 3.0], [4.0, 5.0, -6.0]], "Y": [2.0, 3.0]},
@@ -118,7 +118,7 @@ class ReduceMean(Reduction):
 class ReduceMeanGradient(ReductionGradient):
     """dX = dY / the number of elements in a mean, repeated along the reduced axes."""
 
-    inputs = [In("dY", "like Y"), In("X", shape_only=True), In("Y", shape_only=True)]
+    inputs = [In("dY", "like Y, float"), In("X", shape_only=True), In("Y", shape_only=True)]
     gradient = linear("ReduceMean", "GO0", to=0)
     example = Example(
         {"dY": [1.0, 0.5], "X": [[1.0, -2.0, 3.0], [4.0, 5.0, -6.0]], "Y": [0.666667, 1.0]},
@@ -152,11 +152,18 @@ class ReduceMin(Reduction):
         return _extreme(xp, X, reduced_axes(axes, len(X.shape)), keepdims, largest=False)
 
 
+def _where_reached(xp: Any, X: Any, extreme: Any, dY: Any) -> Any:
+    """dY where X is the extreme, 0 elsewhere, also where dY is infinite or NaN."""
+    return xp.where(extreme == X, dY, xp.zeros_like(dY))
+
+
 class ReduceExtremeGradient(ReductionGradient, abstract=True):
     """dX = dY where X is the extreme; all that tie for it receive dY."""
 
+    inputs = [In("dY", "like Y"), In("X", "numeric"), In("Y")]
+
     def kernel(xp: Any, dY: Any, X: Any, Y: Any, *, axes: Any) -> Any:
-        return spread(xp, dY, X, axes, "dY") * xp.astype(X == spread(xp, Y, X, axes, "Y"), dY.dtype)
+        return _where_reached(xp, X, spread(xp, Y, X, axes, "Y"), spread(xp, dY, X, axes, "dY"))
 
 
 class ReduceMaxGradient(ReduceExtremeGradient):
@@ -190,7 +197,7 @@ class ReduceL1(Reduction):
 class ReduceL1Gradient(ReductionGradient):
     """dX = sign(X) dY; 0 at 0."""
 
-    inputs = [In("dY", "like Y"), In("X"), In("Y", shape_only=True)]
+    inputs = [In("dY", "like Y, float"), In("X"), In("Y", shape_only=True)]
     example = Example(
         {"dY": [1.0, 0.5], "X": [[1.0, -2.0, 3.0], [4.0, 5.0, -6.0]], "Y": [6.0, 15.0]},
         {"dX": [[1.0, -1.0, 1.0], [0.5, 0.5, -0.5]]},
@@ -254,7 +261,7 @@ class Moments(Operator):
 class MomentsGradient(Operator):
     """dX = (dmean + 2 (X - mean) dvariance) / the number of elements in a mean."""
 
-    inputs = [In("dmean"), In("dvariance", "like dmean"), In("X"), In("mean")]
+    inputs = [In("dmean", "float"), In("dvariance", "like dmean"), In("X"), In("mean")]
     outputs = [Out("dX", "like X")]
     arguments = _AXES
     shape = same_as(2)
@@ -288,7 +295,7 @@ class SumElements(Operator):
 class SumElementsGradient(Operator):
     """dX = dY everywhere, divided by the number of elements with ``average``."""
 
-    inputs = [In("X", shape_only=True), In("dY", "one element")]
+    inputs = [In("X", shape_only=True), In("dY", "one element, float")]
     outputs = [Out("dX", "like X")]
     arguments = [Bool("average", False)]
     shape = same_as(0)
@@ -355,7 +362,7 @@ class LpNorm(Operator):
 class LpNormGradient(Operator):
     """dX = sign(X) dY for p = 1, 2 X dY for p = 2; divided by the number of elements with ``average``."""
 
-    inputs = [In("X"), In("dY", "(1,)")]
+    inputs = [In("X"), In("dY", "(1,), float")]
     outputs = [Out("dX", "like X")]
     arguments = _NORM
     shape = same_as(0)
@@ -402,7 +409,7 @@ class RowwiseMaxGradient(Operator):
         {"dX": [[[0.0, 1.0], [0.5, 0.0]]]})
 
     def kernel(xp: Any, X: Any, Y: Any, dY: Any) -> Any:
-        return spread(xp, expect_like(dY, Y), X, (2,), "dY") * xp.astype(X == spread(xp, Y, X, (2,), "Y"), dY.dtype)
+        return _where_reached(xp, X, spread(xp, Y, X, (2,), "Y"), spread(xp, expect_like(dY, Y), X, (2,), "dY"))
 
 
 class ColwiseMax(Operator):
@@ -433,7 +440,7 @@ class ColwiseMaxGradient(Operator):
         {"dX": [[[0.0, 0.5], [1.0, 0.0]]]})
 
     def kernel(xp: Any, X: Any, Y: Any, dY: Any) -> Any:
-        return spread(xp, expect_like(dY, Y), X, (1,), "dY") * xp.astype(X == spread(xp, Y, X, (1,), "Y"), dY.dtype)
+        return _where_reached(xp, X, spread(xp, Y, X, (1,), "Y"), spread(xp, expect_like(dY, Y), X, (1,), "dY"))
 
 
 class ArgExtreme(Operator, abstract=True):

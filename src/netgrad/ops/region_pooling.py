@@ -10,7 +10,16 @@ from netgrad.graph.declaration import In, Operator, Out, counts
 from netgrad.graph.example import Example
 from netgrad.graph.rules import Rule, emits
 from netgrad.graph.shapes import ShapeError, TensorType, same_as
-from netgrad.ops._arrays import array, channels_back, channels_first, full, require_shape, single, zeros
+from netgrad.ops._arrays import (
+    array,
+    channels_back,
+    channels_first,
+    countable,
+    full,
+    require_shape,
+    single,
+    zeros,
+)
 from netgrad.ops._windows import join_dims, split_dims
 
 ORDER = Str("order", "NCHW", "NCHW or NHWC: where the channels are")
@@ -38,8 +47,8 @@ def _regions(xp: Any, RoIs: Any, X: Any, columns: int) -> list[tuple[int, list[f
 
 
 def _images(xp: Any, X: Any, order: str, pooled_h: int, pooled_w: int) -> Any:
-    if X.ndim != 4 or not X.shape[0]:
-        raise ShapeError(f"X has shape {tuple(X.shape)}, expected four dimensions and at least one image")
+    if X.ndim != 4:
+        raise ShapeError(f"X has shape {tuple(X.shape)}, expected four dimensions")
     if pooled_h < 1 or pooled_w < 1:
         raise ValueError(f"regions cannot be pooled to {pooled_h} x {pooled_w}: give pooled_h and pooled_w, at least 1")
     return channels_first(xp, X, order)
@@ -67,6 +76,7 @@ def _between(place: float, size: int) -> list[tuple[int, float]] | None:
 def _axis(start: float, length: float, bins: int, samples: int, size: int) -> tuple[int, list[list[float]]]:
     """How the bins of a region read one axis: the first pixel, and for each bin the shares of those from it on."""
     grid = samples if samples > 0 else math.ceil(single(length / bins))
+    countable("the number of samples along an axis", bins * grid)
     shares: list[tuple[int, int, float]] = []
     for b in range(bins):
         for k in range(grid):
@@ -121,7 +131,7 @@ class _Align(Operator, abstract=True):
 
 class _AlignGradient(Operator, abstract=True):
     inputs = [In("X", "the images", shape_only=True), In("RoIs", "the regions", differentiable=False),
-              In("dY", "like Y")]
+              In("dY", "like Y, float")]
     outputs = [Out("dX", "like X")]
     arguments = [*ALIGNED, ORDER]
     internal = True
@@ -190,6 +200,7 @@ def _turned_samples(xp: Any, X: Any, RoIs: Any, *, spatial_scale: float, pooled_
         cos, sin = math.cos(math.radians(degrees)), math.sin(math.radians(degrees))
         down = sampling_ratio if sampling_ratio > 0 else math.ceil(single(h / pooled_h))
         across = sampling_ratio if sampling_ratio > 0 else math.ceil(single(w / pooled_w))
+        countable("the number of samples of a region", pooled_h * down * pooled_w * across)
         shares: list[tuple[int, int, float]] = []
         for i in range(pooled_h * down):
             along = (i + 0.5) / down * h / pooled_h - h / 2
@@ -463,7 +474,7 @@ class PSRoIPoolGradient(Operator):
 
     inputs = [In("X", "the images", shape_only=True), In("RoIs", "the regions", differentiable=False),
               In("argmaxes", "like Y, int32", differentiable=False),
-              In("dY", "like Y")]
+              In("dY", "like Y, float")]
     outputs = [Out("dX", "like X")]
     arguments = [SCALE, Int("group_size", 1), Int("output_dim", 1)]
     internal = True

@@ -80,7 +80,7 @@ class C10LayerNorm_DontUseThisOpYet(_LayerNorm):
 class LayerNormGradient(Operator):
     """Gradients of LayerNorm for the input and, where gamma is given, for gamma and beta."""
 
-    inputs = [In("dY", "like X"), In("Y", shape_only=True), In("mean"), In("stddev"), In("X"),
+    inputs = [In("dY", "like X, float"), In("Y", shape_only=True), In("mean"), In("stddev"), In("X"),
               In("gamma", optional=True)]
     outputs = [Out("dX", "like X"), Out("dgamma", "like gamma", optional=True),
                Out("dbeta", "like gamma", optional=True)]
@@ -148,7 +148,7 @@ class RMSNorm(Operator):
 class RMSNormGradient(Operator):
     """Gradients of RMSNorm for its three inputs."""
 
-    inputs = [In("dY", "like X"), In("X"), In("gamma"), In("rrms", "one number per row")]
+    inputs = [In("dY", "like X, float"), In("X"), In("gamma"), In("rrms", "one number per row")]
     outputs = [Out("dX", "like X"), Out("dgamma", "like gamma"), Out("dbeta", "like gamma")]
     arguments = [Int("axis", 1)]
     internal = True
@@ -173,7 +173,7 @@ class RMSNormGradient(Operator):
 
 def _norm(xp: Any, X: Any, axis: int) -> Any:
     norm = xp.sqrt(xp.sum(X * X, axis=axis, keepdims=True))
-    return xp.where(norm > LEAST_NORM, norm, xp.full_like(norm, LEAST_NORM))
+    return xp.where(norm < LEAST_NORM, xp.full_like(norm, LEAST_NORM), norm)
 
 
 class Normalize(Operator):
@@ -193,7 +193,7 @@ class Normalize(Operator):
 class NormalizeGradient(Operator):
     """dX = dY / norm - X (X . dY) / norm^3."""
 
-    inputs = [In("X"), In("dY", "like X")]
+    inputs = [In("X"), In("dY", "like X, float")]
     outputs = [Out("dX", "like X")]
     arguments = [Int("axis", -1)]
     internal = True
@@ -219,4 +219,4 @@ class NormalizeL1(Operator):
 
     def kernel(xp: Any, X: Any, *, axis: int) -> Any:
         total = xp.sum(xp.abs(X), axis=canonical_axis(axis, X.ndim), keepdims=True)
-        return X / xp.where(total > 0, total, xp.ones_like(total))
+        return X / xp.where(total == 0, xp.ones_like(total), total)

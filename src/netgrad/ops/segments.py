@@ -42,7 +42,7 @@ SORTED_IDS = In("SEGMENT_IDS", "(N,) int: the segment of each row, beginning at 
 UNSORTED_IDS = In("SEGMENT_IDS", "(N,) int: the segment of each row, in any order", differentiable=False)
 GRID_OF_IDS = In("SEGMENT_IDS", "int, (N,), or (N, M) where DATA is (N, M, ...), and so on: the segment of each row, "
                  "in any order", differentiable=False)
-GO = In("segment_grads", "(S, ...)")
+GO = In("segment_grads", "(S, ...), float")
 GRAD_ON_WEIGHTS = Bool("grad_on_weights", False, "give the weights a gradient too")
 NUM_SEGMENTS = Int("num_segments", -1, "the number of segments S; one more than the greatest id unless given")
 
@@ -261,6 +261,7 @@ class LengthsWeightedSumWithMainInputGradient(WeightedGradient):
     def kernel(xp: Any, SCALARS: Any, segment_grads: Any, LENGTHS: Any, DATA: Any) -> Any:
         segments = spread(xp, LENGTHS, DATA.shape[0])
         per_segment(segment_grads, LENGTHS.shape[0])
+        require_shape("the gradient of the output", segment_grads, (LENGTHS.shape[0], *DATA.shape[1:]))
         gradient = xp.take(segment_grads, segments, axis=0)
         return weighted(xp, gradient, SCALARS), weight_gradient(xp, DATA, gradient)
 

@@ -101,7 +101,7 @@ class TopKGradient(Operator):
 class FlexibleTopK(Operator):
     """TopK along the last axis, with a k of its own for each row; results one after another."""
 
-    inputs = [In("X", "(..., n), float"), In("K", "(rows,) int64, each within 1..n", differentiable=False)]
+    inputs = [In("X", "(..., n), float"), In("K", "(rows,) int, each within 1..n", differentiable=False)]
     outputs = [Out("Flatten values", "(sum of K,)"),
                Out("Flatten indices", "(sum of K,) int64: places in the row", differentiable=False)]
     gradient = emits("FlexibleTopKGradient", "I0 I1 GO0 O1", "GI0")

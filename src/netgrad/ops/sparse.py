@@ -9,7 +9,7 @@ from netgrad.graph.arguments import Bool, Float, Int, Ints
 from netgrad.graph.declaration import In, Operator, Out
 from netgrad.graph.example import Example, Tensor
 from netgrad.graph.rules import Rule, forbidden, no_gradient
-from netgrad.graph.shapes import TensorType, data_dependent, same_as
+from netgrad.graph.shapes import TensorType, same_as
 from netgrad.ops._arrays import array, full, zeros
 from netgrad.ops._axes import check_indices, count, int_list, side_by_side
 
@@ -301,7 +301,7 @@ def _normalized(xp: Any, param: Any, indices: Any, norm: float, use_max_norm: bo
         exact = xp.astype(rows, xp.float32) if xp.dtype_name(rows) == "float16" else rows
         length = xp.sqrt(xp.sum(exact * exact, axis=1, keepdims=True))
         scaled = exact * (norm / (length + 1e-12))
-        return xp.astype(xp.where(length > norm, scaled, exact) if use_max_norm else scaled, rows.dtype)
+        return xp.astype(xp.where(length <= norm, exact, scaled) if use_max_norm else scaled, rows.dtype)
 
     return _updated(xp, param, indices, change)
 
@@ -399,7 +399,9 @@ class SparseDropoutWithReplacement(Operator):
     outputs = [Out("Y", "1-D int64"), Out("OutputLengths", "like Lengths", differentiable=False)]
     arguments = [Float("ratio", 0.0), Int("replacement_value", 0)]
     effects = {"random"}
-    shape = data_dependent((None, 1), ("int32", 1))
+    def shape(X: TensorType, Lengths: TensorType, **_: Any) -> tuple[TensorType, TensorType]:
+        return X.with_dims((None,)), Lengths
+
     gradient = no_gradient
     example = Example(
         {"X": Tensor([1, 2, 3], "int64"), "Lengths": [3]},

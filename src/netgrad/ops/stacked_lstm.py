@@ -21,8 +21,8 @@ class InferenceLSTM(Operator):
     (4 H, D), a recurrent one (4 H, H) and, with biases, two of shape (4 H,).
     """
 
-    inputs = [In("input, first states, parameters", "(T, N, D) or, with batch_first, (N, T, D); hidden states and "
-                 "cells, (layers directions, N, H); then the parameters, layer by layer, forwards before backwards",
+    inputs = [In("input, first states, parameters", "float: (T, N, D) or, with batch_first, (N, T, D); hidden states "
+                 "and cells, (layers directions, N, H); then the parameters, layer by layer, forwards before backwards",
                  variadic=True)]
     outputs = [Out("output", "states of the last layer at all steps, both directions side by side"),
                Out("hidden", "last hidden states, (layers directions, N, H)"), Out("cell", "last cells, like hidden")]

@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import inspect
 import logging
+import re
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -92,6 +93,7 @@ class Binding:
         preferred: the engines that were preferred for it when it was bound.
         begin_empty: inputs that are empty tensors where their blob was never filled: operators keep their state there.
         silent: the kernel may return nothing, because it writes blobs itself.
+        kinds: inputs that take one kind of number: position, pattern of the names of dtypes, what it is called.
         takes_inputs: the kernel is given the values of the inputs; else it looks at the workspace itself, if at all.
     """
 
@@ -112,6 +114,7 @@ class Binding:
     silent: bool
     takes_inputs: bool
     preferred: tuple[str, ...]
+    kinds: tuple[tuple[int, re.Pattern[str], str], ...]
 
     @property
     def type(self) -> str:
@@ -243,6 +246,15 @@ def _begin_empty(declaration: type[Operator]) -> frozenset[int]:
     return frozenset(i for i, _ in declaration.inplace_required if "state" in declaration.effects)
 
 
+#: what inputs may be restricted to
+_FLOAT, _INTEGER, _NUMBER = ((re.compile("float"), "floating point is"), (re.compile("int"), "whole numbers are"),
+                             (re.compile("int|float"), "numbers are"))
+
+
+def _kind(slot: Any) -> tuple[re.Pattern[str], str] | None:
+    return _FLOAT if slot.floating else _INTEGER if slot.integral else _NUMBER if slot.numeric else None
+
+
 def bind(definition: caffe2_pb2.OperatorDef, backend: Backend) -> Binding:
     """All that can be known of an operator before it runs.
 
@@ -261,6 +273,7 @@ def bind(definition: caffe2_pb2.OperatorDef, backend: Backend) -> Binding:
     if not signature.takes_all:
         arguments = {k: arguments[k] for k in signature.keywords}
     inputs, outputs = tuple(definition.input), tuple(definition.output)
+    slots = [(k, declaration.slot(declaration.inputs, k)) for k, name in enumerate(inputs) if name]
     same = [(i, o) for o, name in enumerate(outputs) for i, other in enumerate(inputs) if name == other and name]
     host = bool(declaration.host)
     return Binding(
@@ -275,4 +288,5 @@ def bind(definition: caffe2_pb2.OperatorDef, backend: Backend) -> Binding:
         silent=not outputs or not {"blobs", "binds"}.isdisjoint(declaration.effects),
         takes_inputs=signature.takes_inputs,
         preferred=preferred,
+        kinds=tuple((k, *kind) for k, slot in slots if slot is not None and (kind := _kind(slot))),
     )

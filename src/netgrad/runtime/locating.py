@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
@@ -19,6 +20,7 @@ from netgrad.runtime.errors import (
     OperatorError,
     Place,
     UserFunctionFailed,
+    WrongKind,
 )
 
 #: file, line and function that wrote the operator at a position
@@ -47,6 +49,20 @@ _FORESEEN: dict[type[Exception], type[OperatorError]] = {
 _OUT_OF_MEMORY = ("can't allocate memory", "Storage size calculation overflowed")
 
 
+#: what array libraries raise, and what it means where a kernel leaves the check to them
+_LIBRARIES_SAY: list[tuple[str, type[OperatorError], str]] = [
+    (r"tuple index out of range|too many indices|of unsized object|not enough values to unpack|Dimension out of range|"
+     r"is out of bounds for array of dimension|does not match rank", BadShape, "an input has too few dimensions"),
+    (r"not implemented for '|does not support bool|with a bool tensor|numpy boolean|for the input types|contain a loop|"
+     r"Cannot cast|Expected dtype|on a bool|two bool tensors|(must be|are not) of integer|tensors used as indices|"
+     r"[Ss]ame dtype|expected scalar type",
+     WrongKind, "this cannot be computed with inputs of such dtypes; put Cast before it, or feed others"),
+    (r"broadcast|must match|[Ss]izes of tensors|cannot reshape|is invalid for input of size|mismatch in its core dim|"
+     r"shapes cannot be multiplied|did not match indexed array|input array dimensions", BadShape,
+     "the sizes of the inputs do not go together"),
+]
+
+
 def located(error: Exception, place: Place) -> BaseException:
     """The exception to raise for what an operator's binding or kernel raised at ``place``.
 
@@ -63,8 +79,10 @@ def located(error: Exception, place: Place) -> BaseException:
             return ours(str(error)).at(place)
     if isinstance(error, MemoryError) or any(words in str(error) for words in _OUT_OF_MEMORY):
         return BadValue(f"there is not enough memory ({error}): are sizes and arguments what they should be?").at(place)
-    found = KernelError(f"cannot compute with these inputs and arguments ({type(error).__name__}: {error})"
-                        f"{_expected(place.type)}")
+    words = f"{type(error).__name__}: {error}"
+    kind, sentence = next(((kind, sentence) for pattern, kind, sentence in _LIBRARIES_SAY if re.search(pattern, words)),
+                          (KernelError, "cannot compute with these inputs and arguments"))
+    found = kind(f"{sentence} ({words}){_expected(place.type)}")
     found.__cause__ = error
     return found.at(place)
 

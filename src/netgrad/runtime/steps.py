@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Collection, MutableMapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
@@ -63,7 +63,22 @@ class Step:
         if binding.strings and not binding.host:
             assert binding.reference is not None
             self.host_call = functools.partial(binding.reference, backends.get("numpy").xp, **arguments)
-        self.run: Callable[[], None] = self._shortcut() or self._run
+        self.run: Callable[[], None] = self._first if binding.kinds else self._shortcut() or self._run
+
+    def _first(self) -> None:
+        """The first run looks at dtypes, too; those of a net's blobs hardly ever change from run to run."""
+        for k, kind, wanted in self.binding.kinds:
+            value = self.blobs.get(self.inputs[k]) if self.inputs else None
+            if isinstance(value, self.array_type) and type(value) is not Strings and not kind.search(
+                    str(value.dtype)) and 0 not in value.shape:  # an empty list has any dtype
+                self._refuse_dtype(k, value, wanted)
+        self.run = self._shortcut() or self._run
+        self.run()
+
+    def _refuse_dtype(self, k: int, value: Any, wanted: str) -> NoReturn:
+        slot = self.binding.declaration.slot(self.binding.declaration.inputs, k)
+        raise WrongKind(f"{describe(self.inputs[k], value)}, where {wanted} expected; put Cast before it, or feed "
+                        f"it so\n  expected: {slot.name}: {slot.doc}")
 
     def _shortcut(self) -> Callable[[], None] | None:
         """`_run` for the commonest kind of operator, one tensor to one, with all look-ups done."""
