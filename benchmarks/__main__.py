@@ -30,6 +30,8 @@ def _arguments(words: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--threads", type=int, default=2, metavar="N", help="of each contender (2)")
     parser.add_argument("--repeat", type=int, default=0, metavar="N", help="rounds of each net (9; 2 with --quick)")
     parser.add_argument("--quick", action="store_true", help="small nets, to see that all runs; the ratios say nothing")
+    parser.add_argument("--processor-time", action="store_true", help=(
+        "time that threads spent computing, not time that passed: for a busy machine, with --threads 1"))
     parser.add_argument("--table", type=Path, metavar="FILE", help=(
         "write the table there; into benchmarks/README.md unless given, if all nets were measured"))
     parser.add_argument("--plot", type=Path, metavar="FILE", help="draw the ratios there; needs matplotlib")
@@ -52,7 +54,8 @@ def main(words: list[str] | None = None) -> int:
     results: Results = {}
     for net in arguments.nets or NETS:
         present = [c for c in arguments.contenders if takes_part(c, net, arguments.named)]
-        by = results[net] = measure(net, present, rounds, arguments.threads, arguments.quick, _progress)
+        by = results[net] = measure(net, present, rounds, arguments.threads, arguments.quick, _progress,
+                                    arguments.processor_time)
         _progress("")
         print(f"{net}: " + ", ".join(f"{name} {found.median:.3g} ms" if found.ms else f"{name} failed"
                                      for name, found in by.items()), flush=True)

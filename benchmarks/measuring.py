@@ -67,13 +67,15 @@ def ratio(ours: Measured, rival: Measured) -> float | None:
 class Process:
     """A contender at work on a net."""
 
-    def __init__(self, contender: Contender, net: str, beginning: Path, threads: int, quick: bool) -> None:
+    def __init__(self, contender: Contender, net: str, beginning: Path, threads: int, quick: bool,
+                 processor_time: bool = False) -> None:
         self.name = contender.name
         self._errors = tempfile.TemporaryFile("w+")  # noqa: SIM115 (closed at the end)
         command = [contender.python, "-W", "ignore", "-m", "benchmarks.process", contender.name, net, str(beginning)]
+        command += ["--quick"] * quick + ["--processor-time"] * processor_time
         self._process = subprocess.Popen(
-            command + ["--quick"] * quick, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors,
-            text=True, cwd=ROOT, env=environment(threads) | dict(contender.environment))
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors, text=True, cwd=ROOT,
+            env=environment(threads) | dict(contender.environment))
 
     def __enter__(self) -> Self:
         return self
@@ -124,7 +126,7 @@ def agree(ours: Sequence[float], theirs: Sequence[float], tolerance: tuple[float
 
 
 def measure(net: str, contenders: Sequence[Contender], rounds: int, threads: int = 2, quick: bool = False,
-            progress: Callable[[str], None] = lambda text: None) -> dict[str, Measured]:
+            progress: Callable[[str], None] = lambda text: None, processor_time: bool = False) -> dict[str, Measured]:
     """All contenders on one net.
 
     Args:
@@ -132,6 +134,8 @@ def measure(net: str, contenders: Sequence[Contender], rounds: int, threads: int
         rounds: how often each is timed.
         quick: with small sizes and steps of a round, to see that all runs.
         progress: hears what goes on.
+        processor_time: time that all threads of a process spent computing, instead of time that passed; with one
+            thread a fair measure on a machine that others keep busy.
     """
     results = {contender.name: Measured() for contender in contenders}
     with tempfile.TemporaryDirectory() as folder:
@@ -143,7 +147,8 @@ def measure(net: str, contenders: Sequence[Contender], rounds: int, threads: int
         try:
             for contender in contenders:
                 progress(f"{net}: {contender.name} begins")
-                found, process = results[contender.name], Process(contender, net, beginning, threads, quick)
+                found = results[contender.name]
+                process = Process(contender, net, beginning, threads, quick, processor_time)
                 processes[contender.name] = process
                 try:
                     said = process.hear()

@@ -40,7 +40,15 @@ def _sgd(rate: float = 0.01) -> Build:
 
 
 def _adam(rate: float) -> Build:
-    return lambda parameters: torch.optim.Adam(parameters, lr=rate, eps=1e-12, fused=True)
+    def build(parameters: Iterator[nn.Parameter]) -> torch.optim.Optimizer:
+        mine = list(parameters)
+        optimizer = torch.optim.Adam(mine, lr=rate, eps=1e-12, fused=True)
+        for p in mine:  # Caffe2 counts a first step before its first update
+            optimizer.state[p] = {"step": torch.tensor(1.0), "exp_avg": torch.zeros_like(p),
+                                  "exp_avg_sq": torch.zeros_like(p)}
+        return optimizer
+
+    return build
 
 
 def _adagrad(rate: float = 0.01) -> Build:
