@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from netgrad.graph.net import Net
+from netgrad.graph.net_argument import require_net
 from netgrad.proto import read_net, write_net
 from netgrad.runtime import workspace as _workspace
 
@@ -37,6 +38,7 @@ def save(net: Any, path: str | os.PathLike[str]) -> None:
 
     Names that end in `.pbtxt`, `.prototxt` or `.txt` get text, others the binary form.
     """
+    require_net(net)
     write_net(net.Proto() if hasattr(net, "Proto") else net, path)
 
 
@@ -102,9 +104,13 @@ def hessian_vector(net: Net, of: Any, vectors: Mapping[Any, Any], *, overwritten
 
     Raises:
         GradientError: there is no such derivative, as in `backward`.
+        TypeError: ``vectors`` is no mapping.
     """
     from netgrad.autodiff.hessian import hessian_vector
 
+    if not isinstance(vectors, Mapping):
+        raise TypeError(f"vectors maps each blob to the blob that holds its vector, as in {{'w': 'v'}}; found "
+                        f"{vectors!r}")
     return hessian_vector(net, dict(of) if isinstance(of, Mapping) else _several(of), vectors, overwritten)
 
 
@@ -135,6 +141,7 @@ def explain(net: Any, blob: Any, of: Any = None) -> Explanation:
     """
     from netgrad.autodiff.explanation import explain
 
+    require_net(net)
     return explain(net, blob, _targets(of))
 
 
@@ -147,6 +154,7 @@ def verify(net: Any, of: Any = None) -> list[Finding]:
     """
     from netgrad.autodiff.verification import verify
 
+    require_net(net)
     return verify(net, _targets(of))
 
 
@@ -154,6 +162,7 @@ def check(net: Any, of: Any = None) -> list[Problem]:
     """What is wrong with a net, all of it at once: see `netgrad.tools.checking.check`."""
     from netgrad.tools.checking import check
 
+    require_net(net)
     return check(net, _targets(of))
 
 

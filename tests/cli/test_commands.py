@@ -114,6 +114,20 @@ def test_draw_writes_a_picture(command, line):
     assert {"A line", "FC", "AveragedLoss", "target"} <= set(words)
 
 
+@pytest.mark.parametrize("name", ["net.png", "net.jpg", "net.pdf", "net.svgz"])
+def test_draw_refuses_names_that_promise_something_else_than_svg(command, line, name):
+    status, out, err = command("draw", line, "-o", name)
+    assert (status, out) == (1, "") and err.startswith(f"netgrad: {name}: a drawing is SVG;")
+    assert not os.path.exists(name)
+
+
+@pytest.mark.parametrize(("wrong", "said"), [("shw", "did you mean 'show'?"), ("backwards", "did you mean 'backward'?"),
+                                             ("frobnicate", "there are show, check, ")])
+def test_unknown_commands_are_told_the_known_ones(command, wrong, said):
+    status, out, err = command(wrong, "net.pb")
+    assert (status, out) == (2, "") and said in err and len(err.splitlines()) == 1
+
+
 # differentiating
 
 

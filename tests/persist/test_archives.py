@@ -206,3 +206,17 @@ def test_hostile_lengths_take_no_memory(tmp_path):
                                                           db_type="minidb", absolute_path=1))
         assert tracemalloc.get_traced_memory()[1] < 10 << 20
         tracemalloc.stop()
+
+
+def test_the_module_of_a_caffe2_script_stands_for_its_current_workspace(tmp_path):
+    workspace.ResetWorkspace()
+    workspace.FeedBlob("w", ARRAYS["scope/w"])
+    netgrad.save_parameters(workspace, tmp_path / "a.npz")
+    equal(netgrad.load_parameters(tmp_path / "a.npz"), {"w": ARRAYS["scope/w"]})
+
+
+@pytest.mark.parametrize("source", [None, 3, "w", [("w", 1.0)], np, np.ones(2)])
+def test_what_is_no_workspace_and_no_mapping_is_refused(tmp_path, source):
+    with pytest.raises(TypeError, match="expected a workspace or a mapping from name to array, found"):
+        netgrad.save_parameters(source, tmp_path / "a.npz")
+    assert list(tmp_path.iterdir()) == []

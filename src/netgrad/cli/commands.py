@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import importlib
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -35,6 +36,15 @@ class _Commands(click.Group):
         module = importlib.import_module(f"netgrad.cli.{_MODULES[cmd_name]}")
         command: click.Command = getattr(module, cmd_name)
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str],
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args[0] not in _MODULES and not args[0].startswith("-"):
+            close = difflib.get_close_matches(args[0], _MODULES, n=1)
+            hint = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(_MODULES)}"
+            raise click.UsageError(f"No such command {args[0]!r}; {hint}", ctx)
+        return super().resolve_command(ctx, args)
 
 
 @click.command(cls=_Commands, invoke_without_command=True,

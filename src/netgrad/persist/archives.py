@@ -7,6 +7,7 @@ import os
 import zipfile
 import zlib
 from collections.abc import Iterable, Mapping
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -23,11 +24,13 @@ _DATABASES = {".minidb": "minidb", ".lmdb": "lmdb", ".protodb": "protodb"}
 FilePath = str | os.PathLike[str]
 
 
-def save_parameters(source: Workspace | Mapping[Any, Any], path: FilePath, names: Iterable[Any] | None = None) -> None:
+def save_parameters(
+    source: Workspace | ModuleType | Mapping[Any, Any], path: FilePath, names: Iterable[Any] | None = None,
+) -> None:
     """Writes named tensors to a file, which is there whole or not at all.
 
     Args:
-        source: a workspace, or a mapping from name to array.
+        source: a workspace (also Caffe2's module ``workspace``: the current one), or a mapping from name to array.
         path: ends in `.safetensors`, `.npz`, `.minidb`, `.lmdb` or `.protodb`; the last three are Caffe2's, and hold
             strings too.
         names: which of them; all unless given (of a workspace: all that hold tensors).
@@ -36,9 +39,14 @@ def save_parameters(source: Workspace | Mapping[Any, Any], path: FilePath, names
         BlobNotFound: there is no blob of a name.
         BlobError: one holds what such a file cannot.
         StorageError: the suffix is another, or the file cannot be written.
+        TypeError: ``source`` is something else.
     """
     path = os.fspath(path)
     suffix = _suffix(path)
+    if isinstance(source, ModuleType) and hasattr(source, "FetchBlob"):  # caffe2.python.workspace
+        source = Workspace.current
+    elif not isinstance(source, (Workspace, Mapping)):
+        raise TypeError(f"expected a workspace or a mapping from name to array, found {type(source).__name__}")
     workspace = source if isinstance(source, Workspace) else Workspace(backend="numpy")
     if not isinstance(source, Workspace):
         for name, value in source.items():

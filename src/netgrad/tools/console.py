@@ -10,6 +10,7 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from netgrad.graph.net_argument import require_net
 from netgrad.tools.printing import OperatorLine, format_net, head, operator_lines
 
 OPERATOR, GRADIENT, BLOB, NOTE = "bold blue", "bold dark_orange", "cyan", "bright_black"
@@ -64,7 +65,11 @@ def show(net: Any, *, versions: bool = False) -> None:
     """Prints a `Net` or NetDef on standard output: in colour on a terminal, as plain lines elsewhere.
 
     With ``versions`` blobs are written as ``name@version``: 0 is what comes from outside, and every write adds 1.
+
+    Raises:
+        TypeError: it is neither.
     """
+    require_net(net)
     if sys.stdout.isatty():
         show_net(Console(), net, versions=versions)
     else:

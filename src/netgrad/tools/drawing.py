@@ -344,8 +344,15 @@ def _text_width(text: str, size: float, bold: bool = False) -> float:
 
 
 def save_drawing(net: Any, path: str | os.PathLike[str], **options: Any) -> None:
-    """Writes the picture of a net (see `draw`) to an ``.svg`` file."""
+    """Writes the picture of a net (see `draw`) to a file whose name ends in ``.svg``, or in nothing.
+
+    Raises:
+        ValueError: the name ends in something else, which would say what the file does not hold.
+    """
     from netgrad.proto.files import replace_file
 
+    suffix = os.path.splitext(os.fspath(path))[1]
+    if suffix.lower() not in ("", ".svg"):
+        raise ValueError(f"{os.fspath(path)}: a drawing is SVG; let its name end in .svg, not in {suffix}")
     with replace_file(path) as file:
         file.write(draw(net, **options).encode())

@@ -295,6 +295,9 @@ class LayerModelHelper(ModelHelper):
                 getattr(net, operator)(inputs.field_blobs(), outputs.field_blobs(), **kwargs)
 
             def make(*args: Any, **kwargs: Any) -> Any:
+                if len(args) < 2 and "output_names_or_num" not in kwargs:
+                    raise TypeError(f"{operator} as a layer takes its inputs and how many outputs it has (or their "
+                                    f"names), as in model.{layer}(inputs, 1)")
                 kwargs.setdefault("name", operator)
                 return self._add(registry.create_layer("Functional", self, *args, function=apply, **kwargs), kwargs)
         else:
@@ -435,7 +438,7 @@ class LayerModelHelper(ModelHelper):
 
     def _set_value(self, value: Any, what: str) -> Any:
         if value is None:
-            raise AssertionError(f"the {what} of model {self.name!r} is not set yet")
+            raise AssertionError(f"the {what} of model {self.name!r} is not set yet: assign model.{what}")
         return value
 
     def _not_set(self, value: Any, what: str) -> None:

@@ -121,6 +121,13 @@ def test_unknown_layers_are_named_with_close_ones(model):
         create_layer("SparseLookUp", model)
 
 
+@pytest.mark.parametrize("layer", ["Relu", "Sigmoid", "FunctionalLayerRelu"])
+def test_an_operator_as_a_layer_asks_for_its_outputs(model, layer):
+    with pytest.raises(TypeError, match=rf"how many outputs it has .* model\.{layer}\(inputs, 1\)"):
+        getattr(model, layer)(model.input_feature_schema.x)
+    assert model.layers == []
+
+
 def test_parameters_without_optimizer_or_gradient_are_named(model):
     f = model.input_feature_schema
     model.add_loss(model.BatchLRLoss(schema.Struct(
