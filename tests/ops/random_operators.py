@@ -11,10 +11,12 @@ from __future__ import annotations
 import argparse
 import collections
 import multiprocessing
+import os
 import random
 import resource
 import signal
 import sys
+import tempfile
 import traceback
 import warnings
 from collections.abc import Iterable, Iterator
@@ -141,13 +143,42 @@ def random_operator(seed: int) -> tuple[caffe2_pb2.OperatorDef, list[Any], dict[
 
 
 def outcome(seed: int, backend: str) -> tuple[str, str]:
-    """Computed, refused, unclear (only a library's words in an error of ours) or wrong; and the words."""
+    """Computed, refused, unclear (only a library's words in an error of ours) or wrong; and the words.
+
+    On the backend "both" also "different": one computes and the other refuses, or the results are not alike.
+    """
+    if backend != "both":
+        return ran(seed, backend)[:2]
+    (kind, words, first), (other, others, second) = ran(seed, "numpy"), ran(seed, "torch")
+    if kind == other == "computed":
+        odd = [name for name, value in first.items() if not alike(value, second[name])]
+        return ("different", f"{words}: {[(n, first[n], second[n]) for n in odd]}") if odd else (kind, words)
+    if kind == other or "inputs of such dtypes" in words + others:  # what one library cannot and says so
+        return kind, words
+    return ("different", f"NumPy: {kind} {words}; torch: {other} {others}")
+
+
+def alike(a: Any, b: Any) -> bool:
+    """Whether two results agree, as far as numbers that may be huge or nearly cancel can."""
+    if not hasattr(b, "numpy") or not isinstance(a, np.ndarray) or a.dtype == object:
+        return True  # opaque, strings, single bytes
+    b = b.numpy()
+    if a.shape != b.shape or a.dtype != b.dtype:
+        return False
+    if a.dtype.kind != "f":
+        return True
+    finite = (np.abs(a) < 1e4) & (np.abs(b) < 1e4)  # no NaN, nothing that cancels
+    return bool(np.allclose(a[finite].astype(float), b[finite].astype(float), 1e-2, 1e-2)) or not finite.all()
+
+
+def ran(seed: int, backend: str) -> tuple[str, str, dict[str, Any]]:
+    """What became of one operator on one backend: the kind, the words, and the outputs unless they are drawn."""
     try:
         op, before, feeds = random_operator(seed)
     except (NetError, ValueError) as error:  # an argument that cannot stand in an OperatorDef at all
-        return "refused", str(error)
+        return "refused", str(error), {}
     except Exception:
-        return "wrong", traceback.format_exc(limit=-4)
+        return "wrong", traceback.format_exc(limit=-4), {}
     try:
         workspace = Workspace(backend=backend)
         for name, value in feeds.items():
@@ -157,12 +188,15 @@ def outcome(seed: int, backend: str) -> tuple[str, str]:
         workspace.run_operator(op)
     except KernelError as error:
         clear = error.__cause__ is None or "\n  expected: " in str(error)
-        return ("refused" if clear else "unclear"), f"{op.type}: {error}"
+        return ("refused" if clear else "unclear"), f"{op.type}: {error}", {}
     except (NetError, GradientError) as error:
-        return "refused", f"{op.type}: {error}"
+        return "refused", f"{op.type}: {error}", {}
     except Exception:
-        return "wrong", f"{op.type}: {traceback.format_exc(limit=-4)}"
-    return "computed", op.type
+        return "wrong", f"{op.type}: {traceback.format_exc(limit=-4)}", {}
+    declaration = registry.find(op.type)
+    drawn = declaration is None or not declaration.effects.isdisjoint({"random", "state", "io", "blobs"})
+    names = () if drawn else dict.fromkeys(name for name in op.output if name)
+    return "computed", op.type, {name: workspace.values.get(name) for name in names}
 
 
 def described(seed: int) -> str:
@@ -173,10 +207,11 @@ def described(seed: int) -> str:
     return f"{op} on {({name: value.shape for name, value in feeds.items() if isinstance(value, np.ndarray)})}"
 
 
-def _work(seeds: list[int], backend: str, results: Connection) -> None:
+def _work(seeds: list[int], backend: str, results: Connection, folder: str) -> None:
+    os.chdir(folder)  # Print, Save and their like write files
     warnings.simplefilter("ignore")
     np.seterr(all="ignore")
-    if backend == "torch":
+    if backend != "numpy":
         import torch
 
         torch.set_num_threads(1)
@@ -192,11 +227,15 @@ def _work(seeds: list[int], backend: str, results: Connection) -> None:
 
 def survey(seeds: Iterable[int], backend: str) -> Iterator[tuple[int, str, str]]:
     """Seed, what became of it, and the words, in order; "crashed" and "hung" beside what `outcome` says."""
-    left = list(seeds)
+    with tempfile.TemporaryDirectory() as folder:
+        yield from _survey(list(seeds), backend, folder)
+
+
+def _survey(left: list[int], backend: str, folder: str) -> Iterator[tuple[int, str, str]]:
     context = multiprocessing.get_context("fork")
     while left:
         results, end = context.Pipe(duplex=False)
-        worker = context.Process(target=_work, args=(left, backend, end))
+        worker = context.Process(target=_work, args=(left, backend, end, folder))
         worker.start()
         end.close()
         seed, doing = left[0], ""

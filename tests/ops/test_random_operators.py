@@ -16,6 +16,16 @@ def test_a_result_or_one_clear_error(backend: str) -> None:
     assert faults(range(1700), backend) == []
 
 
+def test_the_backends_agree() -> None:
+    """Both refuse, or both compute what is alike."""
+    assert faults(range(1700, 2500), "both") == []
+
+
+@pytest.mark.soak
+def test_the_backends_agree_10_000_times() -> None:
+    assert faults(range(10_000), "both") == []
+
+
 @pytest.mark.soak
 @pytest.mark.parametrize("backend", ["numpy", "torch"])
 def test_a_result_or_one_clear_error_20_000_times(backend: str) -> None:

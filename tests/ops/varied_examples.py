@@ -117,7 +117,7 @@ def arguments_with_negative_axes(declaration: type[Operator]) -> Iterator[tuple[
 
 def variations(declaration: type[Operator]) -> Iterator[tuple[str, caffe2_pb2.OperatorDef, Feeds]]:
     """Name, operator and feeds of each."""
-    feeds = {name: value for name, value in examples.feeds(declaration.example).items()}
+    feeds = examples.feeds(declaration.example)
     plain = {name: value for name, value in feeds.items() if value.dtype != object}
     op = examples.operator(declaration)
     yield "as it is", op, feeds

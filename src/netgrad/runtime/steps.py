@@ -70,7 +70,7 @@ class Step:
         for k, kind, wanted in self.binding.kinds:
             value = self.blobs.get(self.inputs[k]) if self.inputs else None
             if isinstance(value, self.array_type) and type(value) is not Strings and not kind.search(
-                    str(value.dtype)) and 0 not in value.shape:  # an empty list has any dtype
+                    str(value.dtype)) and not (0 in value.shape and kind.pattern == "int"):  # of an empty list, any
                 self._refuse_dtype(k, value, wanted)
         self.run = self._shortcut() or self._run
         self.run()
