@@ -82,10 +82,6 @@ def prepare(contender, net, quick, path):
                 contender == "torch-bfloat16" and rivals_torch.has_layouts(net.name)),
             compiled=contender == "torch-compile", bfloat16=contender == "torch-bfloat16")
         return step, seconds, None
-    if contender == "jax":
-        from benchmarks import rivals_jax
-
-        return rivals_jax.prepare(net.name, sizes, feeds, list(parameters.values())) + (None,)
     return prepare_net(net, sizes, feeds, parameters, keep=contender == "netgrad-keep")
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
+import inspect
 import os
 import shutil
 import sys
@@ -36,8 +36,11 @@ class Contender:
         """What it lacks on this machine; None if nothing."""
         if self.name == "caffe2" and not os.environ.get("CAFFE2_PYTHON"):
             return "CAFFE2_PYTHON does not name an interpreter that has it"
-        if self.name == "jax" and importlib.util.find_spec("jax") is None:
-            return "jax is not installed"
+        if self.name == "netgrad-keep":
+            from caffe2.python import workspace
+
+            if "keep" not in inspect.signature(workspace.CreateNet).parameters:
+                return "CreateNet takes no keep= here"
         if self.name == "torch-compile" and not any(shutil.which(c) for c in ("c++", "g++", "clang++")):
             return "there is no C++ compiler"
         return None
@@ -59,7 +62,6 @@ CONTENDERS = {contender.name: contender for contender in (
     Contender("torch-last", "PyTorch, channels last", nets=_IMAGES),
     Contender("torch-bfloat16", "PyTorch, autocast", nets=_LOW, tolerance=(0.1, 0.2)),
     Contender("torch-compile", "torch.compile", usual=False),
-    Contender("jax", "JAX", nets=("mlp", "lenet", "transformer", "video")),
     Contender("caffe2", "Caffe2"),
 )}
 
@@ -83,6 +85,6 @@ def chosen(named: Sequence[str], compiled: bool) -> list[Contender]:
 
 
 def takes_part(contender: Contender, net: str, named: Sequence[str]) -> bool:
-    if contender.name == "torch-last" or contender.name == "jax":
+    if contender.name == "torch-last":
         return net in contender.nets
     return not contender.nets or net in contender.nets or contender.name in named
