@@ -7,6 +7,7 @@ from netgrad.control.net_builder import NetBuilder, Operations, ops
 from netgrad.graph.net import Net
 from netgrad.graph.plan import Plan, to_execution_step
 from netgrad.runtime import current as workspace
+from netgrad.runtime.errors import MissingBlob
 
 
 @pytest.fixture(autouse=True)
@@ -131,3 +132,20 @@ def test_a_single_net_keeps_the_outputs_that_exist_outside():
     merged, = builder.get()
     assert [op.type for op in merged.Proto().op] == ["Add", "Copy", "Sqr"]
     assert list(merged.Proto().external_output) == [str(x)]
+
+
+@pytest.mark.parametrize("kind", ["If", "While"])
+def test_a_blob_that_stays_inside_a_branch_or_a_round_is_said_to(kind):
+    with NetBuilder(_use_control_ops=True) as builder:
+        condition = ops.Const(kind == "If")
+        if kind == "If":
+            with ops.IfNet(condition):
+                ops.Const(1.0, blob_out="inside")
+        else:
+            with ops.WhileNet():
+                with ops.Condition():
+                    ops.Copy(condition)
+                ops.Const(1.0, blob_out="inside")
+        ops.Copy("inside", "after")
+    with pytest.raises(MissingBlob, match=rf"'inside' here.*\({kind}\) makes of that name stays inside it"):
+        workspace.RunNetOnce(builder.get()[0])

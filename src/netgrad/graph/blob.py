@@ -126,7 +126,8 @@ def _RectifyInputOutput(blobs: Any, net: Any = None) -> list[BlobReference]:
     if isinstance(blobs, BlobReference):
         return [blobs]
     if not isinstance(blobs, (list, tuple)):
-        raise TypeError(f"inputs and outputs are a blob or a list of blobs, not {blobs!r}, a {type(blobs).__name__}")
+        raise TypeError(f"inputs and outputs are a blob or a list of blobs, not {blobs!r} of type "
+                        f"{type(blobs).__name__}")
     return [b if isinstance(b, BlobReference) else BlobReference(scoped_name(b, k), net) for k, b in enumerate(blobs)]
 
 
@@ -136,7 +137,7 @@ def scoped_name(blob: Any, position: int) -> str:
         return blob._name
     if isinstance(blob, (str, bytes)):
         return ScopedName(blob)
-    raise TypeError(f"blob {position} of the list is {blob!r}, a {type(blob).__name__}; expected a string or a "
+    raise TypeError(f"blob {position} of the list is {blob!r} of type {type(blob).__name__}; expected a string or a "
                     f"BlobReference")
 
 

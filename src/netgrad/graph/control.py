@@ -45,6 +45,12 @@ def written(ops: Iterable[Any]) -> set[str]:
     return found
 
 
+def made_within(op: Any, name: str) -> bool:
+    """Whether an operator in a net that this operator carries, however deep, writes a blob of this name."""
+    return any(argument.HasField("n") and any(name in inner.output or made_within(inner, name)
+                                              for inner in argument.n.op) for argument in op.arg)
+
+
 def opaque(ops: Iterable[Any]) -> set[str]:
     """Names of what forward runs leave for gradients: stacks of workspaces of a Do, steps of a RecurrentNetwork."""
     found: set[str] = set()

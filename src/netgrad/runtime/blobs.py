@@ -83,8 +83,8 @@ def from_user(value: Any, backend: Backend, device: Any = None) -> Any:
         except ValueError as error:
             raise BlobError(f"this {type(value).__name__} is not rectangular: {error}") from None
         return _from_array(array.astype(np.float32) if array.dtype == np.float64 else array, backend, device)
-    raise BlobError(f"cannot feed a {type(value).__name__}; feed a NumPy array, a torch tensor, a TensorProto, "
-                    "numbers, or strings")
+    raise BlobError(f"cannot feed an object of type {type(value).__name__}; feed a NumPy array, a torch tensor, "
+                    "a TensorProto, numbers, or strings")
 
 
 def _is_torch(value: Any) -> bool:

@@ -10,6 +10,7 @@ import functools
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
+from netgrad.graph.control import made_within
 from netgrad.graph.shapes import TensorType
 from netgrad.proto import caffe2_pb2
 from netgrad.runtime.errors import MissingBlob, OperatorError
@@ -96,13 +97,21 @@ def plain(definition: caffe2_pb2.NetDef, workspace: Workspace, known: Collection
             binding = bound(inherit(operator, definition), backend)
             for name in binding.inputs:
                 if name and name not in readable and name not in blobs and known is not None:
-                    raise MissingBlob(f"there is no blob {name!r}: it is neither in the workspace nor made by an "
-                                      "earlier operator; feed it, or correct the name")
+                    raise MissingBlob(_missing(name, definition.op[:position]))
             steps.append(Step(binding, backend, workspace, None if known is None else readable))
         except OperatorError as error:
             raise CannotPlan(position, error) from None
         readable.update(binding.outputs)
     return Plan(definition, workspace, steps)
+
+
+def _missing(name: str, before: Sequence[caffe2_pb2.OperatorDef]) -> str:
+    for position, operator in enumerate(before):
+        if made_within(operator, name):
+            return (f"there is no blob {name!r} here: what operator {position} ({operator.type}) makes of that name "
+                    "stays inside it; give the blob a first value before that operator")
+    return (f"there is no blob {name!r}: it is neither in the workspace nor made by an earlier operator; feed it, or "
+            "correct the name")
 
 
 def inherit(operator: caffe2_pb2.OperatorDef, net: caffe2_pb2.NetDef) -> caffe2_pb2.OperatorDef:
