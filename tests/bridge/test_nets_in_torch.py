@@ -14,6 +14,9 @@ import netgrad
 from caffe2.python import brew
 from netgrad.autodiff.errors import MissingRuleError
 from netgrad.bridge import NetFunction, NetModule, share
+from netgrad.graph import registry
+from netgrad.graph.declaration import In, Operator, Out
+from netgrad.graph.rules import emits, forbidden
 from netgrad.training.model_helper import ModelHelper
 
 
@@ -64,13 +67,40 @@ def test_gradients_of_gradients():
     assert torch.autograd.gradgradcheck(function, (x, z))
 
 
-def test_gradients_of_gradients_that_no_rule_gives_are_refused_by_name():
+def test_gradients_of_gradients_go_through_the_kernel_where_no_rule_gives_them():
     net = netgrad.Net("pool")
-    net.MaxPool("x", "y", kernel=2)
-    (x,) = doubles((1, 1, 4, 4))
-    y = NetFunction(net, ["x"], ["y"])(x)
-    with pytest.raises(MissingRuleError, match="MaxPoolGradient"):
-        torch.autograd.grad(y.sum(), x, create_graph=True)
+    net.Sqr(net.MaxPool("x", "pooled", kernel=2), "y")
+    function = NetFunction(net, ["x"], ["y"])
+    assert torch.autograd.gradgradcheck(function, doubles((1, 1, 4, 4)))
+
+
+def test_gradients_of_gradients_that_nothing_gives_are_refused_by_name():
+    class Doubled(Operator):
+        """Y = 2 X."""
+
+        inputs, outputs, gradient = [In("X")], [Out("Y")], emits("DoubledGradient", "GO0", "GI0")
+
+        def kernel(xp, X):
+            return 2 * X
+
+    class DoubledGradient(Operator):
+        """dX = 2 dY."""
+
+        inputs, outputs, gradient = [In("dY")], [Out("dX")], forbidden("nobody wrote it")
+
+        def kernel(xp, dY):
+            return 2 * dY
+
+    try:
+        net = netgrad.Net("doubled")
+        net.Sqr(net.Doubled("x", "doubled"), "y")
+        (x,) = doubles((3,))
+        y = NetFunction(net, ["x"], ["y"])(x)
+        with pytest.raises(MissingRuleError, match="DoubledGradient"):
+            torch.autograd.grad(y.sum(), x, create_graph=True)
+    finally:
+        registry.unregister("Doubled")
+        registry.unregister("DoubledGradient")
 
 
 def test_values_that_are_overwritten_are_saved():

@@ -172,21 +172,25 @@ def test_nets_of_the_zoo_train_alike(make, side, name):
     model.net.SoftmaxWithLoss([scores, "label"], ["softmax", "loss"])
     model.AddGradientOperators(["loss"])
     optimizer.build_sgd(model, 0.001)
-    data, made = f(2, 3, side, side), []
-    # what lies near a kink comes out on either side of it: as far as after a change of the data's last bits is near
-    for passes, images in (("none", data), ("none", data * np.float32(1 + 2e-7)), ("all", data)):
+    data = np.random.default_rng(5).standard_normal((2, 3, side, side)).astype(np.float32)
+    made = []
+    for passes in ("none", "all"):
         ws = Workspace(backend=name)
-        ws.feed_blob("data", images)
+        ws.feed_blob("data", data)
         ws.feed_blob("label", np.array([1, 3], np.int32))
         with random.seeded(0), planner.passes(passes):
             ws.run_net_once(model.param_init_net.Proto())
             created = ws.create_net(model.net.Proto())
-        ws.run_net(created.name, 2)
+        ws.run_net(created.name)
         made.append(ws)
+    operators = list(model.net.Proto().op)
+    first = next(k for k, op in enumerate(operators) if op.is_gradient_op)
+    forward = {blob for op in operators[:first] for blob in op.output}
     for blob in made[0].names():
-        plain, moved, fast = (ws.fetch_blob(blob) for ws in made)
+        plain, fast = (ws.fetch_blob(blob) for ws in made)
         if getattr(plain, "dtype", np.dtype(object)).kind == "f":
-            allowed = 30 * np.linalg.norm(moved - plain) + 1e-4 * np.linalg.norm(plain) + 1e-5
+            # gradients jump where a last bit decides on which side of a Relu's kink a value lies, or which is largest
+            allowed = (1e-4 if blob in forward else 0.05) * np.linalg.norm(plain) + 1e-5 * plain.size**0.5
             assert fast.shape == plain.shape and np.linalg.norm(fast - plain) <= allowed, blob
     assert {note.by for note in created.plan.notes} >= {"updates", "deferred"} | (
         {"layout"} if name == "torch" else set())
