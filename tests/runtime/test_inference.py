@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from runtime_nets import net, op
 
+from netgrad.graph.net import Net
 from netgrad.graph.shapes import UNKNOWN, TensorType
 from netgrad.proto import caffe2_pb2
 from netgrad.runtime import current, immediate, inference
@@ -79,3 +80,12 @@ def test_a_window_that_fills_has_its_largest_shape_even_before_it_has_any(shape)
     assert shapes["window"] == [7, *shape[1:]] and types["window"] == types["rows"]
     current.RunNetOnce(window)
     assert current.FetchBlob("window").shape == shape
+
+
+def test_an_input_of_unknown_shape_hides_no_output_that_does_not_depend_on_it():
+    update = Net("update")
+    update.AtomicIter(["mutex", "iteration"], ["iteration"])
+    update.LearningRate("iteration", "lr", base_lr=-0.1, policy="fixed")
+    update.MomentumSGDUpdate(["g", "m", "lr", "w"], ["g", "m", "w"])
+    shapes, _ = inference.InferShapesAndTypes([update], {"iteration": [1], "g": [2, 3], "m": [2, 3], "w": [2, 3]})
+    assert shapes["iteration"] == [1] and shapes["lr"] == [] and shapes["w"] == shapes["m"] == [2, 3]

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from netgrad.graph import registry
-from netgrad.graph.shapes import UNKNOWN, ShapeError, TensorType
+from netgrad.graph.shapes import UNKNOWN, Fixed, Same, ShapeError, TensorType
 from netgrad.proto import caffe2_pb2
 from netgrad.runtime import dtypes, lending
 from netgrad.runtime.binding import arguments_of
@@ -68,8 +68,8 @@ def infer_operator(op: caffe2_pb2.OperatorDef, inputs: Sequence[TensorType]) -> 
     if declaration is None or declaration.shape is None:
         return nothing
     arguments = arguments_of(op, declaration)
-    if any(t.dims is None for t in inputs):
-        return nothing
+    if any(t.dims is None for t in inputs) and not isinstance(declaration.shape, (Same, Fixed)):
+        return nothing  # those two ask no more than the inputs that they name
     if _counts_outputs(declaration.shape):
         arguments["num_outputs"] = len(op.output)
     found = declaration.shape(*inputs, **arguments)

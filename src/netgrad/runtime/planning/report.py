@@ -86,7 +86,7 @@ def summary(plan: Plan) -> Iterator[str]:
         yield f"storage is not known: {error}"
         return
     yield f"storage at most: {_bytes(found.plain)} plain, {_bytes(found.planned)} planned" + (
-        f" (the sizes of {found.unknown} blobs are not known)" if found.unknown else "")
+        f" (blobs whose size is not known, or that are no tensors: {found.unknown})" if found.unknown else "")
 
 
 def _bytes(count: int) -> str:
