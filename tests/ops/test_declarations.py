@@ -33,7 +33,7 @@ ALONE = {type: d for type, d in SHOWN.items() if not d.example.before
 #: they run nets, call back into Python, read files, kill the process or fail on purpose; each has a test of its own
 NO_EXAMPLE_NEEDED = {
     "AsyncIf", "Checkpoint", "CopyScope", "Crash", "CreateDB", "CreateScope", "CreateTextFileReader", "DBExists", "Do",
-    "Fail", "Free", "GetAllBlobNames", "GetGPUMemoryUsage", "HasScope", "If", "Load", "LogFatal",
+    "Fail", "Free", "GetAllBlobNames", "GetGPUMemoryUsage", "HasScope", "If", "ImageInput", "Load", "LogFatal",
     "NetVectorJacobianProduct", "ONNXWhile", "Python", "PythonDLPack", "PythonDLPackGradient",
     "PythonGradient", "RecurrentNetwork", "RecurrentNetworkBlobFetcher", "RecurrentNetworkGradient", "Save", "Snapshot",
     "TensorProtosDBInput", "TextFileReaderRead",
@@ -47,8 +47,6 @@ LACKING_KERNEL = {
     "Allgather", "Allreduce", "Barrier", "Broadcast", "CloneCommonWorld", "CreateCommonWorld", "DestroyCommonWorld",
     "FileStoreHandlerCreate", "NCCLAllGather", "NCCLAllreduce", "NCCLBroadcast", "NCCLReduce", "NCCLReduceScatter",
     "ReceiveTensor", "Reduce", "ReduceScatter", "SendTensor", "StoreAdd", "StoreGet", "StoreSet", "StoreWait",
-    # io
-    "CreateBlobsQueueDB",
 }
 #: declared in Caffe2 and never written there, or only for engines and accelerators that are gone
 NO_KERNEL_NEEDED = {"Onnxifi", "TTLinearGradient"}

@@ -72,12 +72,12 @@ VALUES: list[tuple[str, list[Any], int, dict[str, Any], list[Any]]] = [
     ("LengthsPad", [[1, 2, 3], [1, 2]], 1, {"target_length": 3, "padding_value": 7.0}, [[1, 7, 7, 2, 3, 7]]),
     ("SegmentIdsToLengths", [[0, 0, 2], [1, 1, 1, 1]], 1, {}, [[2, 0, 1, 0]]),
     ("SegmentIdsToRanges", [[0, 0, 2], [1, 1, 1, 1]], 1, {}, [[[0, 2], [2, 0], [2, 1], [0, 0]]]),
-    ("DenseVectorToIdList", [[[1, 0, 2], [0, -1, 0]]], 2, {}, [[2, 0], [0, 2]]),
+    ("DenseVectorToIdList", [[[1.0, 0.0, 2.0], [0.0, -1.0, 0.0]]], 2, {}, [[2, 0], [0, 2]]),
     ("MergeIdLists", [[2, 1], [6, 6, 1], [1, 2], [3, 8, 7]], 2, {}, [[2, 3], [3, 6, 1, 7, 8]]),
     ("PadEmptySamples", [[1, 0, 1], [4, 5]], 2, {}, [[1, 1, 1], [4, 0, 5]]),
     ("RemoveDataBlocks", [[1, 2, 3, 4], [1, 3, 1]], 1, {}, [[1, 3]]),
     ("GatherPadding", [[1, 2, 3, 4, 5], [2, 3]], 2, {"padding_width": 1}, [4, 7]),
-    ("NGramFromCategorical", [[[1, 5], [2, 7], [3, 6]]], 1,
+    ("NGramFromCategorical", [[[1.0, 5.0], [2.0, 7.0], [3.0, 6.0]]], 1,
      {"col_ids": [0, 1], "categorical_limits": [2, 2], "vals": [1, 2, 5, 6]}, [[0, 1, 2]]),
     ("SumRelu", [[1, -2], [1, 1]], 1, {}, [[2, 0]]),
 ]
@@ -86,7 +86,8 @@ VALUES: list[tuple[str, list[Any], int, dict[str, Any], list[Any]]] = [
 @BACKENDS
 @pytest.mark.parametrize(("type", "inputs", "outputs", "arguments", "expected"), VALUES)
 def test_value(type: str, inputs: list[Any], outputs: int, arguments: Any, expected: list[Any], backend: str) -> None:
-    feeds = {f"x{k}": np.array(value, I32) for k, value in enumerate(inputs)}
+    feeds = {f"x{k}": np.array(value) for k, value in enumerate(inputs)}
+    feeds = {name: value.astype(np.float32 if value.dtype.kind == "f" else I32) for name, value in feeds.items()}
     names = [f"y{k}" for k in range(outputs)]
     found = evaluate(operator(type, list(feeds), names, **arguments), feeds, backend=backend)
     assert [found[name].tolist() for name in names] == expected

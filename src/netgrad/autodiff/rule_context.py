@@ -181,7 +181,7 @@ class RuleContext:
     def _read(self, ref: Ref) -> int:
         """The value that a reference stands for when read now."""
         if ref >= 0:
-            if ref in self.outs and not self.walk.names[ref]:
+            if not self.walk.names[ref] and ref in self.outs:
                 raise NoRule(f"its rule reads its output {self.outs.index(ref)}, which has no name because nobody "
                              "asked for it; ask for it, too (with wrt)")
             return self._latest.get(ref, ref)

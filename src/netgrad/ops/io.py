@@ -12,6 +12,7 @@ from typing import Any
 
 from netgrad.graph.arguments import Bool, Float, Int, Ints, Str, Strs
 from netgrad.graph.declaration import In, Operator, Out, between
+from netgrad.graph.example import Example, Step
 from netgrad.graph.rules import forbidden, no_gradient
 from netgrad.graph.shapes import scalar
 from netgrad.ops._strings import string_array
@@ -234,6 +235,7 @@ class CreateBlobsQueueDB(Operator):
     effects = {"io", "state"}
     host = True
     gradient = forbidden()
+    example = Example({}, {"reader": None}, before=(Step("CreateBlobsQueue", outputs=("queue",)),), inputs=("queue",))
 
     def kernel(xp: Any, queue: Any, *, key_blob_index: int, value_blob_index: int, timeout_secs: float, op: Any) -> Any:
         from netgrad.ops.queues import BlobsQueue

@@ -7,7 +7,6 @@ import pickle
 import sys
 
 import numpy as np
-from caffe2.python.predictor import predictor_py_utils
 
 from caffe2.proto import (
     caffe2_legacy_pb2,
@@ -19,6 +18,7 @@ from caffe2.proto import (
     torch_pb2,
 )
 from caffe2.python import core, utils, workspace
+from caffe2.python.predictor import predictor_py_utils
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.dirname(HERE))
