@@ -125,3 +125,11 @@ def test_refusals(type: str, inputs: Any, arguments: dict[str, Any], message: st
 def test_only_the_shape_of_the_input_is_read_unless_it_is_the_shape() -> None:
     only = registry.find("ConstantFill").shape_only
     assert only({"input_as_shape": False}, 1) == {0} and only({"input_as_shape": True}, 1) == set()
+
+
+@pytest.mark.parametrize("type", ["ConstantFill", "DiagonalFill", "Float16ConstantFill", "Float16UniformFill",
+                                  "GaussianFill", "UniformFill", "XavierFill"])
+@BACKENDS
+def test_negative_sizes_are_refused(type: str, backend: str) -> None:
+    with pytest.raises(OperatorError, match="negative"):
+        evaluate(operator(type, [], ["y"], shape=[2, -3]), {}, ["y"], backend)

@@ -51,6 +51,13 @@ def countable(name: str, count: int) -> int:
     return count
 
 
+def checked_sizes(shape: Sequence[int]) -> tuple[int, ...]:
+    """The shape of a tensor to be made; raises `ShapeError` where a size is negative."""
+    if any(size < 0 for size in shape):
+        raise ShapeError(f"the shape {tuple(shape)} has a negative size")
+    return tuple(shape)
+
+
 def require_shape(name: str, x: Any, shape: Sequence[int | None], why: str = "") -> None:
     """Raises `ShapeError` unless ``x`` has exactly this shape."""
     if x is None:

@@ -15,7 +15,7 @@ from netgrad.graph.declaration import In, Operator, Out
 from netgrad.graph.example import Example, Tensor
 from netgrad.graph.rules import no_gradient
 from netgrad.graph.shapes import TensorType, data_dependent
-from netgrad.ops._arrays import product, zeros
+from netgrad.ops._arrays import checked_sizes, product, zeros
 from netgrad.ops._axes import int_list, number
 from netgrad.ops._rows import check_lengths, places, spread
 from netgrad.ops._strings import string_array
@@ -46,14 +46,14 @@ def filled_shape(xp: Any, input: Any, wanted: Any, extra_shape: Sequence[int], i
     if input is None:
         if extra_shape or input_as_shape:
             raise ValueError("extra_shape and input_as_shape mean nothing without an input; give the argument shape")
-        return tuple(wanted or ())
+        return checked_sizes(wanted or ())
     if wanted:
         raise ValueError("the shape is given twice: by the argument shape and by the input")
     if not input_as_shape:
-        return (*input.shape, *extra_shape)
+        return checked_sizes((*input.shape, *extra_shape))
     if input.ndim != 1 or input.shape[0] == 0:
         raise ValueError(f"the input holds the shape, but has shape {tuple(input.shape)}: expected one dimension")
-    return (*int_list(xp, input), *extra_shape)
+    return checked_sizes((*int_list(xp, input), *extra_shape))
 
 
 def filled_type(dtype: str | None, types: Sequence[TensorType], wanted: Any, extra_shape: Sequence[int],

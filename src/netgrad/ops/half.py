@@ -9,6 +9,7 @@ from netgrad.graph.declaration import In, Operator, Out
 from netgrad.graph.example import Example, Tensor
 from netgrad.graph.rules import emits, no_gradient
 from netgrad.graph.shapes import TensorType
+from netgrad.ops._arrays import checked_sizes
 
 _LARGEST = 65504.0
 
@@ -62,7 +63,7 @@ class Float16ConstantFill(Float16Fill):
     example = Example({}, {"Y": Tensor([1.5, 1.5], "float16")}, {"shape": [2], "value": 1.5})
 
     def kernel(xp: Any, *, value: float, shape: Any) -> Any:
-        return xp.astype(xp.full(tuple(shape), value, dtype=xp.float32), xp.dtype_of("float16"))
+        return xp.astype(xp.full(checked_sizes(shape), value, dtype=xp.float32), xp.dtype_of("float16"))
 
 
 class Float16UniformFill(Float16Fill):
@@ -73,5 +74,5 @@ class Float16UniformFill(Float16Fill):
     example = Example({}, {"Y": TensorType("float16", (2,))}, {"shape": [2], "min": 0.0, "max": 1.0})
 
     def kernel(xp: Any, *, shape: Any, min: float, max: float, op: Any) -> Any:
-        drawn = op.rng.uniform(tuple(shape)) * (max - min) + min
+        drawn = op.rng.uniform(checked_sizes(shape)) * (max - min) + min
         return xp.astype(xp.from_numpy(drawn), xp.dtype_of("float16"))
